@@ -1,0 +1,58 @@
+"""The segment log: ordered, durable messages on local disk.
+
+Owns: <stream>/<partition>/ with <20-digit base>.log, .index, .timeindex, .keys, head and partition.json
+(docs/formats/).
+Promises: append returns when the messages are as durable as the stream's policy says; offsets have no gaps;
+recovery drops only a torn tail, and damage is reported, never skipped.
+Does not know: label queries, filters, remote tiers, event loops.
+"""
+
+from lamina.log import catalog, names
+from lamina.log.block import Block
+from lamina.log.commit import Entry, Sink
+from lamina.log.follower import FollowedPartition
+from lamina.log.framing import Pending
+from lamina.log.index_recovery import IndexRecovery
+from lamina.log.offset_index import IndexEntry, OffsetIndex
+from lamina.log.opening import open_partition
+from lamina.log.partition import Partition, PartitionContext
+from lamina.log.recovery import RecoveryReport
+from lamina.log.segments import OpenSegments, SegmentState
+from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
+from lamina.log.stream import Producer, Stream
+from lamina.log.verify import SegmentCheck, foreign_files, verify_partition
+from lamina.log.view import PartitionView, TimeRange, coalesced, reversed_messages
+from lamina.log.workers import Flusher, Sealer
+
+__all__ = [
+    "APPEND_BYTES_MAX",
+    "Block",
+    "Entry",
+    "Flusher",
+    "FollowedPartition",
+    "IndexEntry",
+    "IndexRecovery",
+    "LogSettings",
+    "OffsetIndex",
+    "OpenSegments",
+    "Partition",
+    "PartitionContext",
+    "PartitionView",
+    "Pending",
+    "Producer",
+    "RecoveryReport",
+    "Sealer",
+    "SegmentCheck",
+    "SegmentState",
+    "Sink",
+    "Stream",
+    "StreamPolicy",
+    "TimeRange",
+    "catalog",
+    "coalesced",
+    "foreign_files",
+    "names",
+    "open_partition",
+    "reversed_messages",
+    "verify_partition",
+]

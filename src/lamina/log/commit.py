@@ -1,0 +1,188 @@
+"""Group commit: the first waiting thread leads, commits for all who wait, and settles every one of them.
+
+The leader lingers a little: it waits until as many calls are pending as took part in the last round, for at most a
+quarter of the last commit's time. Without that, groups alternate between one call and all the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Protocol
+
+from lamina.clock import Clock
+from lamina.errors import Closed, LaminaError
+from lamina.log.framing import Pending
+
+LINGER_SHARE = 0.25
+
+
+class Sink(Protocol):
+    """Where calls that nobody waits for are settled: once per group, on the committing thread."""
+
+    def settle(self, entries: Sequence[Entry]) -> None: ...
+
+
+class Entry:
+    """One call in the queue. After it is settled, `error` is set or the offsets begin at `first`."""
+
+    __slots__ = ("epoch", "error", "first", "gate", "pending", "settled", "sink")
+
+    def __init__(self, pending: Pending, sink: Sink | None = None) -> None:
+        self.pending = pending
+        self.sink = sink
+        self.first = -1
+        self.epoch = 0
+        self.error: LaminaError | None = None
+        self.settled = False
+        self.gate: threading.Lock | None = None
+
+
+class CommitQueue:
+    """Calls that wait to be committed, in order. Any thread; at most one leads at a time.
+
+    `commit` gets a group and must leave `first` or `error` on each entry; it never raises.
+    """
+
+    def __init__(self, commit: Callable[[list[Entry]], None], clock: Clock, bytes_max: int) -> None:
+        self._commit = commit
+        self._clock = clock
+        self._bytes_max = bytes_max
+        self._mutex = threading.Lock()
+        # All below is guarded by _mutex.
+        self._queue: deque[Entry] = deque()
+        self._leading = False
+        self._idle = threading.Condition(self._mutex)
+        self._closed = False
+        self._awaited = 0
+        self._gathered = threading.Lock()
+        self._gathered.acquire()
+        self._last_count = 0
+        self._last_seconds = 0.0
+        self._committer: _Committer | None = None
+
+    def append(self, entry: Entry) -> None:
+        """Return when the entry is committed; raise its error."""
+        gate = entry.gate = threading.Lock()
+        gate.acquire()
+        if not self._join(entry):
+            gate.acquire()
+        while not entry.settled:
+            # Promoted: this thread leads now. A full group may leave its own entry behind; then it waits again.
+            self._lead()
+            if not entry.settled:
+                gate.acquire()
+        if entry.error is not None:
+            raise entry.error
+
+    def submit(self, entry: Entry) -> None:
+        """Return at once; the entry's sink hears of the outcome."""
+        if self._join(entry):
+            self._wake_committer()
+
+    def close(self) -> None:
+        """Commit what waits and refuse the rest."""
+        with self._mutex:
+            self._closed = True
+            while self._leading:
+                self._idle.wait()
+        if self._committer is not None:
+            self._committer.close()
+
+    def _join(self, entry: Entry) -> bool:
+        """Enter the queue; True if this call must see to it that somebody leads."""
+        with self._mutex:
+            if self._closed:
+                raise Closed("the store is closed")
+            self._queue.append(entry)
+            if self._leading:
+                if self._awaited and len(self._queue) >= self._awaited:
+                    self._awaited = 0
+                    self._gathered.release()
+                return False
+            self._leading = True
+            return True
+
+    def _lead(self) -> None:
+        """Commit one group; the caller holds the leadership and passes it on."""
+        self._linger()
+        group = self._take()
+        started = self._clock.monotonic()
+        self._commit(group)
+        self._last_seconds = self._clock.monotonic() - started
+        self._last_count = len(group)
+        _settle(group)
+        self._pass_on()
+
+    def _linger(self) -> None:
+        with self._mutex:
+            if len(self._queue) >= self._last_count:
+                return
+            self._awaited = self._last_count
+        if not self._gathered.acquire(timeout=self._last_seconds * LINGER_SHARE):
+            with self._mutex:
+                self._awaited = 0
+                # Whoever completed the group between the timeout and here has opened the gate: shut it again.
+                self._gathered.acquire(blocking=False)
+
+    def _take(self) -> list[Entry]:
+        with self._mutex:
+            group, size = [self._queue.popleft()], 0
+            size = group[0].pending.bytes
+            while self._queue and size + self._queue[0].pending.bytes <= self._bytes_max:
+                size += self._queue[0].pending.bytes
+                group.append(self._queue.popleft())
+            return group
+
+    def _pass_on(self) -> None:
+        with self._mutex:
+            if not self._queue:
+                self._leading = False
+                self._idle.notify_all()
+                return
+            waiting = next((entry for entry in self._queue if entry.gate is not None), None)
+        if waiting is not None and waiting.gate is not None:
+            waiting.gate.release()
+        else:
+            self._wake_committer()
+
+    def _wake_committer(self) -> None:
+        with self._mutex:
+            if self._committer is None:
+                self._committer = _Committer(self._lead)
+        self._committer.wake()
+
+
+class _Committer:
+    """The thread that leads when only calls without a waiting thread are in the queue."""
+
+    def __init__(self, lead: Callable[[], None]) -> None:
+        self._lead = lead
+        self._wanted: SimpleQueue[bool] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="lamina-committer", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wanted.put(True)
+
+    def close(self) -> None:
+        self._wanted.put(False)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._wanted.get():
+            self._lead()
+
+
+def _settle(group: list[Entry]) -> None:
+    by_sink: dict[int, tuple[Sink, list[Entry]]] = {}
+    for entry in group:
+        entry.settled = True
+        if entry.sink is not None:
+            by_sink.setdefault(id(entry.sink), (entry.sink, []))[1].append(entry)
+        elif entry.gate is not None:
+            entry.gate.release()
+    for sink, entries in by_sink.values():
+        sink.settle(entries)

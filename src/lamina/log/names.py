@@ -1,0 +1,34 @@
+"""Every file name of a partition directory, made and parsed in one place."""
+
+from __future__ import annotations
+
+import re
+
+HEAD = "head"
+STATE = "partition.json"
+STREAM = "stream.json"
+STORE = "lamina.json"
+LOCK = "lock"
+SIDE_SUFFIXES = (".index", ".timeindex", ".keys")
+TEMPORARY = ".tmp"
+
+_LOG = re.compile(r"(\d{20})\.log")
+
+
+def log_name(base: int) -> str:
+    return f"{base:020d}.log"
+
+
+def side_name(base: int, suffix: str) -> str:
+    return f"{base:020d}{suffix}"
+
+
+def base_of(name: str) -> int | None:
+    """The base offset of a segment's file name, or None for any other name."""
+    match = _LOG.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def segment_files(base: int) -> list[str]:
+    """Everything that belongs to one segment."""
+    return [log_name(base), *(side_name(base, suffix) for suffix in SIDE_SUFFIXES)]

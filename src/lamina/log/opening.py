@@ -1,0 +1,266 @@
+"""Opening a partition as its owner: find the segments, keep every whole frame, repair what can be rebuilt.
+
+Nothing that had been durable is dropped: damage is kept, reported, and raised by whoever reads that range.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from lamina.errors import Corrupt, LaminaError, NotFound
+from lamina.log import names, offset_index, time_index
+from lamina.log.active import ActiveSegment, SegmentStats, open_places
+from lamina.log.documents import read_document, replace_file, write_document
+from lamina.log.format import SEGMENT_HEADER_BYTES, decode_segment_header, valid_frame_after
+from lamina.log.head import Head, HeadFile, read_head
+from lamina.log.indexes import LiveIndexes, PlaceIndexes
+from lamina.log.lineage import PartitionState
+from lamina.log.offset_index import OffsetIndex
+from lamina.log.partition import Partition, PartitionContext, head_of
+from lamina.log.producers import Producers
+from lamina.log.recovery import RecoveryReport, Scan, scan
+from lamina.log.segment import SegmentReader
+from lamina.log.segments import OpenSegment, SegmentHandle, SegmentSet, SegmentState, unopenable
+from lamina.log.settings import StreamPolicy
+from lamina.log.time_index import TimeIndex
+
+logger = logging.getLogger(__name__)
+
+
+def open_partition(context: PartitionContext, policy: StreamPolicy) -> Partition:
+    """The partition, recovered and ready. Corrupt only if its state cannot be read at all."""
+    state = read_document(context.state_disk, f"{context.directory}/{names.STATE}", "partition", PartitionState)
+    context.disk.make_directory(context.directory)
+    return _Opening(context, policy, state).run()
+
+
+class _Opening:
+    """The facts gathered while one partition is opened."""
+
+    def __init__(self, context: PartitionContext, policy: StreamPolicy, state: PartitionState) -> None:
+        self._context = context
+        self._policy = policy
+        self._state = state
+        self._producers = Producers()
+        self._handles: list[SegmentHandle] = []
+        self._active: ActiveSegment | None = None
+        self._report = RecoveryReport()
+        self._head = read_head(context.disk, context.directory)
+
+    def run(self) -> Partition:
+        bases = self._find_segments()
+        for base, following in zip(bases, [*bases[1:], None], strict=False):
+            self._open_segment(base, following)
+        self._check_beginning()
+        self._check_head()
+        if self._active is None and self._handles:
+            self._read_last_producers()
+        head = self._settle_end()
+        segments = SegmentSet(tuple(self._handles))
+        partition = Partition(
+            self._context, self._policy, self._state, self._producers, segments, self._active, head, self._report
+        )
+        if self._is_tail_damaged():
+            partition.refusal = Corrupt("; ".join(self._report.damaged))
+        if any(handle.state is SegmentState.CLOSED for handle in self._handles):
+            self._context.request_seal(partition)
+        return partition
+
+    def _find_segments(self) -> list[int]:
+        bases = []
+        for name in self._context.disk.list(self._context.directory):
+            if name.endswith(names.TEMPORARY):
+                self._context.disk.unlink(f"{self._context.directory}/{name}")
+            elif (base := names.base_of(name)) is not None:
+                bases.append(base)
+        return bases
+
+    def _open_segment(self, base: int, following: int | None) -> None:
+        if (gap_start := self._handles[-1].end if self._handles else None) is not None and base > gap_start:
+            self._quarantine(gap_start, base, f"{self._context.directory}: offsets [{gap_start}, {base}) are missing")
+        try:
+            handle = self._context.sealed_handle(base)
+        except Corrupt as error:
+            self._quarantine(base, following, str(error))
+            return
+        if handle is not None and (following is None or handle.end == following):
+            self._handles.append(handle)
+            return
+        self._recover_segment(base, following)
+
+    def _recover_segment(self, base: int, following: int | None) -> None:
+        """A segment without a valid footer: walk its frames."""
+        context = self._context
+        path = f"{context.directory}/{names.log_name(base)}"
+        file = context.disk.open(path, "read")
+        try:
+            size = file.size()
+            data = file.map(size)
+        finally:
+            file.close()
+        try:
+            decode_segment_header(data[:SEGMENT_HEADER_BYTES], path)
+        except Corrupt as error:
+            if following is None and not self._head_is_in(base) and valid_frame_after(data, 0, size) is None:
+                # Power was lost while the segment was being created: it never held anything.
+                self._drop_unborn(base, size)
+            else:
+                self._quarantine(base, following, str(error))
+            return
+        durable_to = self._head.byte_end if self._head is not None and self._head.segment == base else 0
+        offsets = OffsetIndex.of_bytes(base, interval_bytes=context.settings.index_interval_bytes)
+        places = PlaceIndexes(offsets, TimeIndex())
+        found = scan(data, base, path, visit=places.add, producers=self._producers, durable_to=durable_to)
+        end = base + found.stats.end
+        if following is not None and end != following and found.damage is None:
+            found.damage = f"{path}: whole frames end at offset {end}, the next segment begins at {following}"
+        self._take(base, following, found, places, size)
+
+    def _take(self, base: int, following: int | None, found: Scan, places: PlaceIndexes, size: int) -> None:
+        context = self._context
+        end = base + found.stats.end
+        if found.damage is not None or following is not None:
+            self._handles.append(_closed_handle(context, base, found.end_position, found.stats, places))
+            if found.damage is not None:
+                self._quarantine(end, following, found.damage)
+            return
+        path = f"{context.directory}/{names.log_name(base)}"
+        file = context.disk.open(path, "write")
+        if size > found.end_position:
+            self._report.dropped_bytes += size - found.end_position
+            logger.warning("torn tail dropped path=%s bytes=%s", path, size - found.end_position)
+            file.truncate(found.end_position)
+        # What was written without an fsync is kept, so it must be durable before anybody is told of it.
+        file.sync()
+        self._repair_places(base, places)
+        live = open_places(context.disk, context.directory, base, context.settings, anew=False)
+        live.resume(found.stats.ts_max)
+        reader = SegmentReader(context.disk, context.directory, base, found.end_position)
+        self._active = ActiveSegment(file, base, found.end_position, found.stats, live, reader)
+
+    def _repair_places(self, base: int, places: PlaceIndexes) -> None:
+        """Replace the side files of the active segment unless they are exactly what the log says."""
+        for suffix, wanted in (
+            (offset_index.SUFFIX, places.offsets.encode()),
+            (time_index.SUFFIX, places.times.encode()),
+        ):
+            path = f"{self._context.directory}/{names.side_name(base, suffix)}"
+            try:
+                file = self._context.disk.open(path, "read")
+            except NotFound:
+                found = None
+            else:
+                found = file.pread(len(wanted) + 1, 0)
+                file.close()
+            if found != wanted:
+                replace_file(self._context.disk, path, wanted)
+                self._report.rebuilt.append(path)
+
+    def _check_beginning(self) -> None:
+        first = self._first_base()
+        if first is not None and first > self._state.start:
+            missing = f"{self._context.directory}: offsets [{self._state.start}, {first}) are missing"
+            damage = SegmentHandle(
+                self._state.start, first, 0, SegmentState.QUARANTINED, SegmentStats(), unopenable, missing
+            )
+            self._handles.insert(0, damage)
+            self._report.damaged.append(missing)
+
+    def _first_base(self) -> int | None:
+        if self._handles:
+            return self._handles[0].base
+        return self._active.base if self._active is not None else None
+
+    def _check_head(self) -> None:
+        """Everything below head had been durable; what is missing below it is damage, never a torn tail."""
+        end = self._end()
+        if self._head is None or self._head.end <= end:
+            return
+        missing = f"{self._context.directory}: the log ends at offset {end}, but {self._head.end} were durable"
+        if self._active is not None:
+            active = self._active
+            handle = _closed_handle(self._context, active.base, active.size, active.stats, active.places)
+            active.reader.close()
+            active.close()
+            self._handles.append(handle)
+            self._active = None
+        self._quarantine(end, self._head.end, missing)
+
+    def _end(self) -> int:
+        if self._active is not None:
+            return self._active.base + self._active.stats.end
+        return self._handles[-1].end if self._handles else self._state.start
+
+    def _settle_end(self) -> HeadFile:
+        """Persist the epoch, then a head that says what is durable and that the partition is in use."""
+        context, end = self._context, self._end()
+        head = self._head
+        is_clean = head is not None and head.clean and head.end == end
+        is_new = head is None and not self._handles and self._active is None and self._policy.durability != "memory"
+        if not is_clean and not (is_new and self._state == PartitionState()):
+            self._state = self._state.with_new_epoch(end)
+            write_document(context.state_disk, f"{context.directory}/{names.STATE}", "partition", self._state)
+        if self._is_tail_damaged():
+            # The old head is evidence; nothing will be written.
+            return _any_head(context, Head(end, 0, 0))
+        active = self._active
+        current = Head(end, active.base, active.size) if active is not None else head_of(self._handles, end)
+        if head is None:
+            file = HeadFile.create(context.disk, context.directory, current)
+        else:
+            file = HeadFile.open(context.disk, context.directory, write=True)
+            file.write(current)
+            file.sync()
+        context.disk.sync_directory(context.directory)
+        return file
+
+    def _is_tail_damaged(self) -> bool:
+        """Older damage leaves the end of the log sound: appends may go on."""
+        return self._active is None and bool(self._handles) and self._handles[-1].state is SegmentState.QUARANTINED
+
+    def _read_last_producers(self) -> None:
+        """All segments are sealed: the last one's tables say what its producers did."""
+        last = self._handles[-1]
+        if last.state is not SegmentState.SEALED:
+            return
+        opened = last.open(self._context.cache)
+        try:
+            scan(opened.reader.whole(), last.base, opened.reader.path, producers=self._producers)
+        except LaminaError as error:
+            self._report.notes.append(f"producers of {opened.reader.path} could not be read: {error}")
+
+    def _head_is_in(self, base: int) -> bool:
+        return self._head is not None and self._head.segment == base and self._head.end > base
+
+    def _drop_unborn(self, base: int, size: int) -> None:
+        self._report.dropped_bytes += size
+        for name in names.segment_files(base):
+            self._context.disk.unlink(f"{self._context.directory}/{name}")
+
+    def _quarantine(self, start: int, end: int | None, damage: str) -> None:
+        logger.error("segment quarantined from=%s damage=%s", start, damage)
+        self._report.damaged.append(damage)
+        if end is None:
+            end = max(self._head.end if self._head is not None else 0, start + 1)
+        if end > start:
+            self._handles.append(
+                SegmentHandle(start, end, 0, SegmentState.QUARANTINED, SegmentStats(), unopenable, damage)
+            )
+
+
+def _closed_handle(
+    context: PartitionContext, base: int, size: int, stats: SegmentStats, places: PlaceIndexes
+) -> SegmentHandle:
+    def opener() -> OpenSegment:
+        reader = SegmentReader(context.disk, context.directory, base, size)
+        reader.freeze()
+        return OpenSegment(reader, LiveIndexes(places, reader))
+
+    return SegmentHandle(base, base + stats.end, size, SegmentState.CLOSED, stats, opener)
+
+
+def _any_head(context: PartitionContext, fallback: Head) -> HeadFile:
+    try:
+        return HeadFile.open(context.disk, context.directory, write=True)
+    except NotFound:
+        return HeadFile.create(context.disk, context.directory, fallback)

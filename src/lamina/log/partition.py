@@ -1,0 +1,382 @@
+"""A partition that this process owns: it alone appends, rolls, seals and deletes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lamina.clock import Clock, new_uid
+from lamina.disk import Disk
+from lamina.errors import Closed, Conflict, Corrupt, LaminaError, Unavailable
+from lamina.log import names
+from lamina.log.active import ActiveSegment
+from lamina.log.commit import CommitQueue, Entry
+from lamina.log.documents import write_document
+from lamina.log.format import ProducerEntry
+from lamina.log.framing import draft_frames
+from lamina.log.head import Head, HeadFile
+from lamina.log.indexes import LiveIndexes
+from lamina.log.lineage import PartitionState
+from lamina.log.producers import AppendedRange, Producers
+from lamina.log.recovery import RecoveryReport
+from lamina.log.seal import seal
+from lamina.log.sealed import sealed_handle
+from lamina.log.segments import OpenSegment, OpenSegments, SegmentHandle, SegmentSet, SegmentState
+from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
+from lamina.log.view import PartitionView
+from lamina.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionContext:
+    """Where a partition is and what it works with."""
+
+    stream: str
+    number: int
+    directory: str
+    disk: Disk
+    state_disk: Disk  # differs from `disk` only where messages stay in memory
+    clock: Clock
+    settings: LogSettings
+    metrics: Metrics
+    cache: OpenSegments
+    request_seal: Callable[[Partition], None]
+
+    def sealed_handle(self, base: int) -> SegmentHandle | None:
+        """None if the segment has no valid footer."""
+        interval_bytes = self.settings.index_interval_bytes
+        return sealed_handle(self.disk, self.directory, base, interval_bytes, self._count_rebuilt)
+
+    def _count_rebuilt(self, _path: str) -> None:
+        self.metrics.add("lamina_recovery_side_files_rebuilt_total")
+
+
+class Partition:
+    """One ordered log. Any thread may append and read; commits happen one group at a time.
+
+    After a failed fsync nobody knows what the disk holds, so the partition refuses to write until it is reopened.
+    """
+
+    def __init__(
+        self,
+        context: PartitionContext,
+        policy: StreamPolicy,
+        state: PartitionState,
+        producers: Producers,
+        segments: SegmentSet,
+        active: ActiveSegment | None,
+        head: HeadFile,
+        report: RecoveryReport,
+    ) -> None:
+        self.context = context
+        self.policy = policy
+        self.state = state
+        self.report = report
+        self.refusal: LaminaError | None = None
+        self.view = PartitionView(context.stream, context.number, segments, context.cache, self.bounds)
+        self._producers = producers
+        self._segments = segments
+        self._head = head
+        self._writing = threading.Lock()  # held by whoever changes the fields below
+        self._sealing = threading.Lock()  # held by whoever seals or deletes files
+        self._active: ActiveSegment | None = None
+        self._active_handle: SegmentHandle | None = None
+        self._queue = CommitQueue(self._commit, context.clock, APPEND_BYTES_MAX)
+        if active is not None:
+            self._use(active)
+
+    # Appending
+
+    def append(self, entry: Entry) -> None:
+        """Return when the entry is as durable as the stream promises."""
+        self._queue.append(entry)
+
+    def submit(self, entry: Entry) -> None:
+        """Return at once; the entry's sink hears of the outcome."""
+        self._queue.submit(entry)
+
+    def find_producer(self, producer: str, sequence: int) -> AppendedRange | None:
+        with self._writing:
+            return self._producers.find(producer, sequence)
+
+    def last_sequence(self, producer: str) -> int | None:
+        with self._writing:
+            return self._producers.last_sequence(producer)
+
+    # Reading
+
+    def bounds(self) -> tuple[int, int]:
+        handles = self._segments.handles
+        return self.state.start, max(handles[-1].end if handles else 0, self.state.start)
+
+    @property
+    def epoch(self) -> int:
+        return self.state.epoch
+
+    # Upkeep
+
+    def flush(self) -> None:
+        """Make everything written durable, without holding up writers meanwhile."""
+        with self._writing:
+            active = self._active
+            if active is None or active.synced >= active.size or self.refusal is not None:
+                return
+            head = self._head_record()
+        try:
+            active.sync()
+        except LaminaError as error:
+            self._refuse(f"fsync failed ({error})")
+            return
+        with self._writing:
+            if active is self._active:
+                self._write_head(head)
+
+    def roll(self) -> None:
+        """Close the active segment, if it holds anything, and begin a new one."""
+        with self._writing:
+            self._check_writable()
+            if self._active is not None and self._active.stats.frames:
+                self._roll(self.context.clock.now_us())
+
+    def seal_closed(self) -> None:
+        """Seal every closed segment. Appends and reads go on meanwhile."""
+        with self._sealing:
+            for handle in self._segments.handles:
+                if handle.state is SegmentState.CLOSED and handle.damage is None:
+                    self._seal(handle)
+        if self.policy.durability == "memory":
+            self._trim()
+
+    def delete_before(self, offset: int) -> None:
+        """Forget everything below `offset`, whole segments physically. Durable on return."""
+        with self._sealing, self._writing:
+            _, end = self.bounds()
+            self._save_state(self.state.with_start(min(offset, end)))
+            self._remove(self._segments.remove_before(self.state.start))
+
+    def close(self) -> None:
+        """Commit what waits, make it durable, and leave a clean end behind."""
+        self._queue.close()
+        with self._sealing, self._writing:
+            if self.refusal is None:
+                self._close_cleanly()
+            if self._active is not None:
+                self._active.reader.close()
+                self._active.close()
+            self._head.close()
+            self.refusal = Closed("the store is closed")
+
+    def _trim(self) -> None:
+        """A stream in memory keeps the newest messages that fit its limit."""
+        limit = self.policy.retention_bytes or self.context.settings.memory_stream_bytes_max
+        size, keep_from = 0, None
+        for handle in reversed(self._segments.handles):
+            size += handle.bytes
+            if size > limit and handle.state is not SegmentState.ACTIVE:
+                keep_from = handle.end
+                break
+        if keep_from is not None:
+            self.delete_before(keep_from)
+
+    # Under the _writing lock
+
+    def _commit(self, entries: list[Entry]) -> None:
+        group: list[Entry] = []
+        try:
+            with self._writing:
+                self._check_writable()
+                group = self._admit(entries)
+                if group:
+                    self._write(group)
+        except LaminaError as error:
+            self.context.metrics.add("lamina_publish_failures_total", len(entries))
+            for entry in entries:
+                if entry.first < 0 and entry.error is None:
+                    entry.error = error
+
+    def _admit(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Entries to write; a numbered call that is in the log already gets its original place."""
+        admitted = []
+        for entry in entries:
+            entry.epoch = self.state.epoch
+            known = self._producers.find(*entry.pending.producer) if entry.pending.producer else None
+            if known is None:
+                admitted.append(entry)
+            elif known.count == entry.pending.count:
+                entry.first = known.first
+            else:
+                entry.error = Conflict(
+                    f"producer {entry.pending.producer} is in the log with {known.count} messages, "
+                    f"this call has {entry.pending.count}; a sequence names one batch for ever"
+                )
+        return admitted
+
+    def _write(self, group: Sequence[Entry]) -> None:
+        started = self.context.clock.monotonic()
+        drafts = draft_frames([entry.pending for entry in group], self.context.settings.frame_bytes_target)
+        count = sum(draft.count for draft in drafts)
+        now_us = self.context.clock.now_us()
+        active = self._active_for(drafts, count, now_us)
+        first, size = active.base + active.stats.end, active.size
+        active.write(drafts, now_us)
+        if self.policy.durability == "local":
+            try:
+                active.sync()
+            except LaminaError as error:
+                raise self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown") from error
+        self._publish_end(active)
+        for entry in group:
+            entry.first = first
+            if entry.pending.producer is not None:
+                numbered = ProducerEntry(*entry.pending.producer, 0, entry.pending.count)
+                self._producers.record(numbered, first, now_us)
+            first += entry.pending.count
+        self._count(count, active.size - size, started)
+
+    def _active_for(self, drafts: Sequence[object], count: int, now_us: int) -> ActiveSegment:
+        settings = self.context.settings
+        active = self._active
+        if active is None:
+            active = self._begin(self.bounds()[1], now_us)
+        age_us = now_us - active.stats.appended_min if active.stats.frames else 0
+        if age_us > settings.segment_age_seconds * 1e6 or not active.fits(drafts, count, settings):  # type: ignore[arg-type]
+            self._roll(now_us)
+            assert self._active is not None
+            active = self._active
+        return active
+
+    def _roll(self, now_us: int) -> None:
+        old, handle = self._active, self._active_handle
+        assert old is not None and handle is not None
+        try:
+            old.sync()
+        except LaminaError as error:
+            raise self._refuse(f"fsync failed ({error}) while rolling") from error
+        self._publish_end(old)
+        self._begin(handle.end, now_us)
+        old.reader.freeze()
+        old.close()
+        handle.state = SegmentState.CLOSED
+        self.context.request_seal(self)
+
+    def _begin(self, base: int, now_us: int) -> ActiveSegment:
+        context = self.context
+        idle_us = int(context.settings.producer_idle_seconds * 1e6)
+        self._producers.forget(before=now_us - idle_us, keep_max=context.settings.producers_max)
+        active = ActiveSegment.create(
+            context.disk, context.directory, base, new_uid(), self._producers, now_us, context.settings
+        )
+        self._use(active)
+        self._write_head(self._head_record())
+        return active
+
+    def _use(self, active: ActiveSegment) -> None:
+        opened = OpenSegment(active.reader, LiveIndexes(active.places, active.reader))
+        end = active.base + active.stats.end
+        handle = SegmentHandle(active.base, end, active.size, SegmentState.ACTIVE, active.stats, lambda: opened)
+        self._active, self._active_handle = active, handle
+        self._segments.add(handle)
+
+    def _publish_end(self, active: ActiveSegment) -> None:
+        """Let readers see what was written: first the bytes, then the offsets."""
+        handle = self._active_handle
+        assert handle is not None
+        active.reader.limit = active.size
+        handle.bytes = active.size
+        handle.end = active.base + active.stats.end
+        if active.synced >= active.size:
+            self._write_head(self._head_record())
+
+    def _head_record(self, *, clean: bool = False) -> Head:
+        if (active := self._active) is not None:
+            return Head(active.base + active.stats.end, active.base, active.size, clean=clean)
+        return head_of(self._segments.handles, self.bounds()[1], clean=clean)
+
+    def _write_head(self, head: Head) -> None:
+        try:
+            self._head.write(head)
+        except LaminaError as error:
+            # The messages are durable whatever head says; other processes see them after the next commit.
+            logger.warning("head not written partition=%s/%s error=%s", self.context.stream, self.context.number, error)
+
+    def _close_cleanly(self) -> None:
+        try:
+            if self._active is not None:
+                self._active.sync()
+                self._active.places.sync()
+            self._head.write(self._head_record(clean=True))
+            self._head.sync()
+        except LaminaError as error:
+            logger.error("unclean close partition=%s/%s error=%s", self.context.stream, self.context.number, error)
+
+    def _check_writable(self) -> None:
+        if self._active is not None and self._active.broken:
+            self._refuse(self._active.broken)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _refuse(self, reason: str) -> Unavailable:
+        where = f"{self.context.stream}/{self.context.number}"
+        logger.error("partition closed for writing partition=%s reason=%s", where, reason)
+        error = Unavailable(f"partition {where} is closed for writing: {reason}; check the disk and reopen the store")
+        self.refusal = self.refusal or error
+        return error
+
+    def _save_state(self, state: PartitionState) -> None:
+        write_document(
+            self.context.state_disk, f"{self.context.directory}/{names.STATE}", "partition", state
+        )
+        self.state = state
+
+    def _count(self, messages: int, size: int, started: float) -> None:
+        metrics = self.context.metrics
+        metrics.add("lamina_commits_total")
+        metrics.add("lamina_messages_published_total", messages)
+        metrics.add("lamina_bytes_written_total", size)
+        metrics.observe("lamina_commit_messages", messages)
+        metrics.observe("lamina_commit_seconds", self.context.clock.monotonic() - started)
+
+    # Under the _sealing lock
+
+    def _seal(self, handle: SegmentHandle) -> None:
+        context = self.context
+        try:
+            seal(
+                context.disk,
+                context.directory,
+                handle.base,
+                handle.bytes,
+                context.settings.index_interval_bytes,
+                new_uid(),
+            )
+        except Corrupt as error:
+            handle.damage = str(error)
+            handle.state = SegmentState.QUARANTINED
+            logger.error("segment quarantined base=%s error=%s", handle.base, error)
+            return
+        except LaminaError as error:
+            logger.warning("segment not sealed, to be tried again base=%s error=%s", handle.base, error)
+            return
+        sealed = context.sealed_handle(handle.base)
+        if sealed is not None:
+            self._segments.replace(handle, sealed)
+            context.cache.drop(handle)
+            context.metrics.add("lamina_segments_sealed_total")
+
+    def _remove(self, handles: Sequence[SegmentHandle]) -> None:
+        context = self.context
+        for handle in handles:
+            context.cache.drop(handle)
+            for name in names.segment_files(handle.base):
+                context.disk.unlink(f"{context.directory}/{name}")
+        if handles:
+            context.disk.sync_directory(context.directory)
+
+
+def head_of(handles: Sequence[SegmentHandle], end: int, *, clean: bool = False) -> Head:
+    """The head of a partition without an active segment points behind its last sealed one."""
+    return Head(end, handles[-1].base, handles[-1].bytes, clean=clean) if handles else Head(end, end, 0, clean=clean)

@@ -1,0 +1,225 @@
+"""A stream: its partitions, and how messages find their way into them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lamina.errors import Conflict, InvalidRequest
+from lamina.log.codec import ROWS_PACKED_MAX
+from lamina.log.commit import Entry, Sink
+from lamina.log.framing import Pending
+from lamina.log.partition import Partition
+from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
+from lamina.model import (
+    PRODUCER_ID_BYTES_MAX,
+    Receipt,
+    Row,
+    batch_of_rows,
+    check_text,
+    partition_of,
+    row_bytes,
+    slice_compact,
+    split_batch,
+    split_rows,
+)
+
+Producer = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one call puts into one partition as a whole."""
+
+    partition: int
+    pending: Pending
+
+
+class Stream:
+    """The open partitions of one stream. Any thread."""
+
+    def __init__(self, name: str, policy: StreamPolicy, partitions: Sequence[Partition], settings: LogSettings) -> None:
+        self.name = name
+        self.policy = policy
+        self.partitions = partitions
+        self._settings = settings
+        self._producer_lock = threading.Lock()  # guards _producer_locks
+        self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
+
+    def append_row(self, row: Row, sink: Sink | None = None) -> tuple[Partition, Entry]:
+        """One message; returns when it is durable, or at once where a sink will hear of it."""
+        partition = self.partitions[self.partition_of(row)]
+        entry = Entry(Pending((row,), (), row_bytes(row)), sink)
+        if sink is None:
+            partition.append(entry)
+        else:
+            partition.submit(entry)
+        return partition, entry
+
+    def partition_of(self, row: Row) -> int:
+        return partition_of(row.topic, row.key, len(self.partitions), self.policy.partition_by)
+
+    def last_sequence(self, producer: str) -> int | None:
+        """The highest sequence that the producer has used in any partition."""
+        seen = [last for partition in self.partitions if (last := partition.last_sequence(producer)) is not None]
+        return max(seen, default=None)
+
+    def append_rows(self, rows: Sequence[Row], producer: Producer | None = None) -> Receipt:
+        """Many messages. Those of one partition are durable together or not at all, up to APPEND_BYTES_MAX."""
+        parts = split_rows(rows, len(self.partitions), self.policy.partition_by)
+        pieces = [piece for number, part in sorted(parts.items()) for piece in self._row_pieces(number, part, producer)]
+        return self._append(pieces, producer)
+
+    def append_batches(self, batches: Iterable[pa.RecordBatch], producer: Producer | None = None) -> Receipt:
+        """Stored batches; as append_rows."""
+        parts: dict[int, list[pa.RecordBatch]] = {}
+        for batch in batches:
+            for number, part in split_batch(batch, len(self.partitions), self.policy.partition_by).items():
+                parts.setdefault(number, []).extend(self._cut(part))
+        pieces = [piece for number, cut in sorted(parts.items()) for piece in _batch_pieces(number, cut, producer)]
+        return self._append(pieces, producer)
+
+    def _row_pieces(self, number: int, rows: Sequence[Row], producer: Producer | None) -> list[_Piece]:
+        size = sum(row_bytes(row) for row in rows)
+        if len(rows) <= ROWS_PACKED_MAX and size <= self._settings.frame_bytes_target:
+            return [_Piece(number, Pending(rows, (), size, producer))]
+        batches, run, run_bytes = [], list[Row](), 0
+        for row in rows:
+            run.append(row)
+            run_bytes += row_bytes(row)
+            if run_bytes >= self._settings.frame_bytes_target:
+                batches.append(batch_of_rows(run))
+                run, run_bytes = [], 0
+        if run:
+            batches.append(batch_of_rows(run))
+        return _batch_pieces(number, batches, producer)
+
+    def _cut(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Frames of about the target size; up to twice of it stays whole."""
+        target = self._settings.frame_bytes_target
+        if batch.nbytes <= 2 * target or batch.num_rows == 1:
+            return [batch]
+        rows = max(1, batch.num_rows * target // batch.nbytes)
+        pieces = [slice_compact(batch.slice(at, rows)) for at in range(0, batch.num_rows, rows)]
+        # One huge message among small ones: cut the pieces again.
+        return [small for piece in pieces for small in (self._cut(piece) if rows < batch.num_rows else [piece])]
+
+    def _append(self, pieces: list[_Piece], producer: Producer | None) -> Receipt:
+        if producer is None:
+            return self._commit(pieces)
+        _check_producer(producer)
+        counts = [piece.partition for piece in pieces]
+        if len(set(counts)) != len(counts):
+            raise InvalidRequest(
+                f"a numbered call may bring at most {APPEND_BYTES_MAX >> 20} MiB to one partition; "
+                "split it into several sequences"
+            )
+        if not pieces:
+            pieces = [_Piece(0, Pending([], (), 0, producer))]
+        with self._lock_of(producer[0]):
+            self._check_sequence(pieces, producer)
+            return self._commit(pieces)
+
+    def _check_sequence(self, pieces: Sequence[_Piece], producer: Producer) -> None:
+        """The sequence must be the last + 1, or a remembered one being retried, whose missing parts are written now."""
+        name, sequence = producer
+        last = self.last_sequence(name)
+        if last is None or sequence in (last, last + 1):
+            return
+        if all(self.partitions[piece.partition].find_producer(name, sequence) for piece in pieces):
+            return
+        raise Conflict(f"producer {name!r} is at sequence {last}: the next is {last + 1}, not {sequence}")
+
+    def _commit(self, pieces: Sequence[_Piece]) -> Receipt:
+        gathered = _Gathered()
+        entries: list[tuple[int, Entry]] = []
+        for piece in pieces[:-1]:
+            entry = Entry(piece.pending, gathered)
+            self.partitions[piece.partition].submit(entry)
+            entries.append((piece.partition, entry))
+        if pieces:
+            # The last piece is led by this thread, so a call for one partition never changes threads.
+            last = Entry(pieces[-1].pending)
+            entries.append((pieces[-1].partition, last))
+            try:
+                self.partitions[pieces[-1].partition].append(last)
+            finally:
+                gathered.wait(len(pieces) - 1)
+        if (failed := next((entry.error for _, entry in entries if entry.error is not None), None)) is not None:
+            raise failed
+        return self._receipt(entries)
+
+    def _receipt(self, entries: Sequence[tuple[int, Entry]]) -> Receipt:
+        ranges: dict[int, tuple[int, int]] = {}
+        for number, entry in entries:
+            first, end = entry.first, entry.first + entry.pending.count
+            ranges[number] = (ranges[number][0], end) if number in ranges else (first, end)
+        count = sum(entry.pending.count for _, entry in entries)
+        return Receipt(self.name, count, ranges, {number: entry.epoch for number, entry in entries})
+
+    def _lock_of(self, producer: str) -> _CountedLock:
+        return _CountedLock(self._producer_lock, self._producer_locks, producer)
+
+
+class _CountedLock:
+    """One lock per producer in use: numbered calls of one producer happen one after the other."""
+
+    def __init__(self, guard: threading.Lock, locks: dict[str, tuple[threading.Lock, int]], name: str) -> None:
+        self._guard = guard
+        self._locks = locks
+        self._name = name
+
+    def __enter__(self) -> None:
+        with self._guard:
+            lock, users = self._locks.get(self._name, (threading.Lock(), 0))
+            self._locks[self._name] = (lock, users + 1)
+        lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            lock, users = self._locks[self._name]
+            if users == 1:
+                del self._locks[self._name]
+            else:
+                self._locks[self._name] = (lock, users - 1)
+        lock.release()
+
+
+class _Gathered:
+    """Counts settled entries of one call over several partitions."""
+
+    def __init__(self) -> None:
+        self._settled = threading.Semaphore(0)
+
+    def settle(self, entries: Sequence[Entry]) -> None:
+        self._settled.release(len(entries))
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            self._settled.acquire()
+
+
+def _batch_pieces(number: int, batches: Sequence[pa.RecordBatch], producer: Producer | None) -> list[_Piece]:
+    """Whole appends of at most APPEND_BYTES_MAX each."""
+    pieces: list[_Piece] = []
+    run: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if run and size + batch.nbytes > APPEND_BYTES_MAX:
+            pieces.append(_Piece(number, Pending(None, run, size, producer)))
+            run, size = [], 0
+        run.append(batch)
+        size += batch.nbytes
+    if run:
+        pieces.append(_Piece(number, Pending(None, run, size, producer)))
+    return pieces
+
+
+def _check_producer(producer: Producer) -> None:
+    name, sequence = producer
+    check_text("producer id", name, PRODUCER_ID_BYTES_MAX)
+    if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < 2**63:
+        raise InvalidRequest(f"a producer's sequence is an int from 0 on, not {sequence!r}")

@@ -1,0 +1,44 @@
+"""Messages and batches: what a message may be, and the Arrow shape that carries many of them.
+
+Owns: the message's fields, limits and label rules; the batch schema; conversion from rows, dicts and tables.
+Promises: what passes this door keeps every rule; an error names row, column and reason, and nothing was changed.
+Does not know: offsets beyond carrying them, files, streams' policies, time other than what it is given.
+"""
+
+from lamina.model.convert import Now, arrow_batches, rows_of, stored_batch
+from lamina.model.limits import KIB, MIB, PRODUCER_ID_BYTES_MAX
+from lamina.model.materialise import messages_of_batch, messages_of_rows
+from lamina.model.message import Message, PublishReceipt, Receipt, format_ref, parse_ref
+from lamina.model.rows import Row, check_text, make_row, row_bytes, time_us
+from lamina.model.schema import READ_SCHEMA, batch_of_rows, complete, slice_compact
+from lamina.model.split import PartitionBy, partition_of, split_batch, split_rows
+
+__all__ = [
+    "KIB",
+    "MIB",
+    "PRODUCER_ID_BYTES_MAX",
+    "READ_SCHEMA",
+    "Message",
+    "Now",
+    "PartitionBy",
+    "PublishReceipt",
+    "Receipt",
+    "Row",
+    "arrow_batches",
+    "batch_of_rows",
+    "check_text",
+    "complete",
+    "format_ref",
+    "make_row",
+    "messages_of_batch",
+    "messages_of_rows",
+    "parse_ref",
+    "partition_of",
+    "row_bytes",
+    "rows_of",
+    "slice_compact",
+    "split_batch",
+    "split_rows",
+    "stored_batch",
+    "time_us",
+]

@@ -1,0 +1,39 @@
+"""`publish(wait=False)`: a Future that is settled by whoever commits the message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from lamina.log import Entry, Stream
+from lamina.model import PublishReceipt, Row
+
+
+class FutureSink:
+    """The sink of one message."""
+
+    __slots__ = ("_future", "_partition", "_row", "_stream")
+
+    def __init__(self, future: Future[PublishReceipt], stream: str, row: Row) -> None:
+        self._future = future
+        self._stream = stream
+        self._row = row
+        self._partition = 0
+
+    @classmethod
+    def publish(cls, stream: Stream, row: Row) -> Future[PublishReceipt]:
+        future: Future[PublishReceipt] = Future()
+        future.set_running_or_notify_cancel()  # what is in the queue cannot be called back
+        sink = cls(future, stream.name, row)
+        sink._partition = stream.partition_of(row)
+        stream.append_row(row, sink)
+        return future
+
+    def settle(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.error is not None:
+                self._future.set_exception(entry.error)
+            else:
+                self._future.set_result(
+                    PublishReceipt(self._stream, self._partition, entry.first, entry.epoch, self._row.timestamp)
+                )

@@ -1,0 +1,63 @@
+"""`lamina.open`: from a path to a store."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from lamina.clock import Clock, SystemClock
+from lamina.disk import Disk, FileDisk, MemoryDisk
+from lamina.errors import Conflict, InvalidRequest, NotFound
+from lamina.log import catalog, names
+from lamina.metrics import Metrics
+from lamina.settings import Settings
+from lamina.store.store import Store
+from lamina.store.streams import FollowedStreams, OwnedStreams
+
+MEMORY = "memory:"
+
+
+def open_store(
+    path: str | PathLike[str],
+    *,
+    read_only: bool = False,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+) -> Store:
+    """Open a store, creating it if there is none; `"memory:"` keeps everything in this process.
+
+    One process owns a directory: a second one gets Conflict. Any number may open it with `read_only=True` beside
+    the owner and read what is durable. `settings`, `clock` and `disk` are for tuning and for tests.
+    """
+    settings = settings or Settings()
+    clock = clock or SystemClock()
+    metrics = Metrics()
+    where = str(path)
+    if disk is None:
+        disk = MemoryDisk() if where == MEMORY else _file_disk(where, read_only=read_only)
+    future_us = int(settings.log.timestamp_future_seconds * 1e6)
+    if read_only:
+        catalog.check_store(disk, where)
+        return Store(FollowedStreams(disk, settings.log), clock, future_us, metrics)
+    disk.make_directory("")
+    catalog.check_root(disk, where)
+    try:
+        lock = disk.lock(names.LOCK)
+    except Conflict as error:
+        raise Conflict(f"{where} is in use: {error}; stop the other owner or open it with read_only=True") from error
+    try:
+        catalog.prepare_root(disk, clock.now_us())
+    except BaseException:
+        lock.close()
+        raise
+    return Store(OwnedStreams(disk, lock, clock, settings.log, metrics), clock, future_us, metrics)
+
+
+def _file_disk(where: str, *, read_only: bool) -> FileDisk:
+    path = Path(where)
+    if path.exists() and not path.is_dir():
+        raise InvalidRequest(f"{where} is a file; a store is a directory")
+    if read_only and not path.exists():
+        raise NotFound(f"no store at {where}: the directory does not exist")
+    return FileDisk(path)

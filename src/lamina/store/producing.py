@@ -1,0 +1,159 @@
+"""A pipelined, idempotent producer: many single messages in, numbered batches out, in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from lamina.clock import Clock, new_uid
+from lamina.errors import Closed, InvalidRequest, LaminaError, Unavailable
+from lamina.log import Stream
+from lamina.model import PRODUCER_ID_BYTES_MAX, Row, check_text, make_row, row_bytes
+
+_ATTEMPTS = 4
+_BACKOFF_SECONDS = 0.05
+_WAITING_BATCHES_MAX = 8
+"""`send` waits when this many batches' worth of bytes are not stored yet."""
+
+
+class PipelinedProducer:
+    """Sends in order, from any thread. A batch goes when it is full or `linger` seconds old.
+
+    An error is raised by the next `send`, `flush` or by leaving the `with` block, and ends the producer.
+    """
+
+    def __init__(
+        self, stream: Stream, clock: Clock, future_us: int, id: str | None, linger: float, max_batch_bytes: int
+    ) -> None:
+        if id is not None:
+            check_text("producer id", id, PRODUCER_ID_BYTES_MAX)
+        if not 0 <= linger <= 60:
+            raise InvalidRequest(f"linger must be 0 to 60 seconds, not {linger!r}")
+        if not 1 <= max_batch_bytes <= 32 << 20:
+            raise InvalidRequest(f"max_batch_bytes must be 1 to 32 MiB, not {max_batch_bytes!r}")
+        self.id = id or new_uid().hex()
+        self._stream = stream
+        self._clock = clock
+        self._future_us = future_us
+        self._linger = linger
+        self._max_batch_bytes = max_batch_bytes
+        self._sequence = stream.last_sequence(self.id)
+        self._changed = threading.Condition()
+        # Guarded by _changed.
+        self._rows: list[Row] = []
+        self._bytes = 0
+        self._storing = False
+        self._flushing = False
+        self._closing = False
+        self._error: LaminaError | None = None
+        self._thread = threading.Thread(target=self._run, name="lamina-producer", daemon=True)
+        self._thread.start()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        labels: Mapping[str, str] | None = None,
+        timestamp: int | datetime | None = None,
+        priority: int | None = None,
+    ) -> None:
+        """Queue one message; waits only while too much is queued."""
+        row = make_row(
+            topic,
+            value,
+            key,
+            labels,
+            timestamp,
+            now_us=self._clock.now_us(),
+            future_us=self._future_us,
+            priority=priority,
+        )
+        with self._changed:
+            while self._bytes >= _WAITING_BATCHES_MAX * self._max_batch_bytes and not self._error:
+                self._changed.wait()
+            self._check()
+            was_empty = not self._rows
+            self._rows.append(row)
+            self._bytes += row_bytes(row)
+            if was_empty or self._bytes >= self._max_batch_bytes:
+                self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Return when everything sent so far is stored."""
+        with self._changed:
+            self._flushing = True
+            self._changed.notify_all()
+            while (self._rows or self._storing) and not self._error:
+                self._changed.wait()
+            self._check()
+
+    def close(self) -> None:
+        """Flush and end. Idempotent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        if self._error is not None and not isinstance(self._error, Closed):
+            raise self._error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise Closed("the producer is closed")
+
+    def _run(self) -> None:
+        while (rows := self._next_batch()) is not None:
+            error = self._store(rows)
+            with self._changed:
+                self._storing = False
+                self._error = error
+                self._changed.notify_all()
+            if error is not None:
+                return
+
+    def _next_batch(self) -> list[Row] | None:
+        """Wait for a batch that is full, old enough, or wanted now; None at the end."""
+        with self._changed:
+            while not self._rows and not self._closing:
+                self._flushing = False
+                self._changed.wait()
+            deadline = self._clock.monotonic() + self._linger
+            while self._bytes < self._max_batch_bytes and not (self._closing or self._flushing):
+                if (left := deadline - self._clock.monotonic()) <= 0:
+                    break
+                self._changed.wait(left)
+            if not self._rows:
+                return None
+            rows, self._rows, self._bytes = self._rows, [], 0
+            self._storing = True
+            self._changed.notify_all()
+            return rows
+
+    def _store(self, rows: list[Row]) -> LaminaError | None:
+        """Retry under the same sequence: an attempt that did go through is recognised, not repeated."""
+        self._sequence = 0 if self._sequence is None else self._sequence + 1
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._stream.append_rows(rows, (self.id, self._sequence))
+                return None
+            except Unavailable as error:
+                if attempt == _ATTEMPTS - 1:
+                    return error
+                self._clock.wait(threading.Event(), _BACKOFF_SECONDS * 2**attempt)
+            except LaminaError as error:
+                return error
+        return None

@@ -1,0 +1,118 @@
+"""A planned read of one partition: where, from where to where, and which messages of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+import pyarrow as pa
+
+from lamina.errors import InvalidRequest, NotFound
+from lamina.log import Block, PartitionView, TimeRange, coalesced, reversed_messages
+from lamina.metrics import Metrics
+from lamina.model import Message, parse_ref, time_us
+from lamina.store.streams import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All choices of one `read`, checked."""
+
+    view: PartitionView
+    topic: str | None
+    start: int | None
+    end: int | None
+    limit: int | None
+    times: TimeRange
+    descending: bool
+    metrics: Metrics
+
+    @classmethod
+    def plan(
+        cls,
+        stream: OpenStream,
+        *,
+        topic: str | None,
+        partition: int | None,
+        start: int | None,
+        end: int | None,
+        limit: int | None,
+        start_time: int | datetime | None,
+        end_time: int | datetime | None,
+        descending: bool,
+        metrics: Metrics,
+    ) -> Reading:
+        for name, number in (("start", start), ("end", end), ("limit", limit)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+                raise InvalidRequest(f"{name} must be an int from 0 on or None, not {number!r}")
+        times = TimeRange(
+            None if start_time is None else time_us("start_time", start_time),
+            None if end_time is None else time_us("end_time", end_time),
+        )
+        view = choose_view(stream, topic, partition)
+        return cls(view, topic, start, end, limit, times, descending, metrics)
+
+    @staticmethod
+    def parse(ref: object) -> tuple[str, int, int]:
+        return parse_ref(getattr(ref, "ref", ref))  # type: ignore[arg-type]
+
+    def messages(self) -> Iterator[Message]:
+        blocks = self._blocks()
+        stream, number = self.view.stream, self.view.number
+        if self.descending:
+            return islice(reversed_messages(blocks, stream, number), self.limit)
+        found = (message for block in blocks for message in block.messages(stream, number))
+        return islice(found, self.limit)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self._limited(coalesced(self._blocks()))
+
+    def _limited(self, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
+        left = self.limit
+        for block in blocks:
+            batch = block.arrow()
+            if self.descending:
+                batch = batch.take(pa.array(range(batch.num_rows - 1, -1, -1)))
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+
+    def _blocks(self) -> Iterator[Block]:
+        # Planned now, so that a start outside the log raises here and not at the first message.
+        blocks = self.view.blocks(self.start, self.end, descending=self.descending, times=self.times)
+        return self._of_topic(blocks)
+
+    def _of_topic(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            if self.topic is not None:
+                block = block.where(block.topic_mask(self.topic))
+            if len(block):
+                self.metrics.add("lamina_messages_read_total", len(block))
+                yield block
+
+
+def choose_view(stream: OpenStream, topic: str | None, partition: int | None) -> PartitionView:
+    """The partition asked for, else the topic's, else the only one."""
+    if partition is not None:
+        return partition_view(stream, partition)
+    views = stream.views_for(topic, None)
+    if len(views) > 1:
+        raise InvalidRequest(
+            f"stream {stream.name!r} has {len(views)} partitions; say which with partition=0 … {len(views) - 1}"
+        )
+    return views[0]
+
+
+def partition_view(stream: OpenStream, number: int) -> PartitionView:
+    views = stream.views()
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidRequest(f"partition must be an int, not {number!r}")
+    if not 0 <= number < len(views):
+        raise NotFound(f"stream {stream.name!r} has no partition {number}; it has 0 to {len(views) - 1}")
+    return views[number]

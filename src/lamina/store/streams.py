@@ -1,0 +1,240 @@
+"""The open streams of a store: those that this process owns, or follows while another process owns them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from lamina.clock import Clock
+from lamina.disk import Disk, Lock, MemoryDisk
+from lamina.errors import Denied, LaminaError
+from lamina.log import (
+    Flusher,
+    FollowedPartition,
+    LogSettings,
+    OpenSegments,
+    Partition,
+    PartitionContext,
+    PartitionView,
+    RecoveryReport,
+    Sealer,
+    Stream,
+    StreamPolicy,
+    catalog,
+    open_partition,
+)
+from lamina.metrics import Metrics
+from lamina.model import partition_of
+
+
+
+
+class OpenStream:
+    """One stream, owned (then it can be appended to) or followed."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: StreamPolicy,
+        disk: Disk,
+        cache: OpenSegments,
+        partitions: Sequence[Partition] | Sequence[FollowedPartition],
+        stream: Stream | None,
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.disk = disk
+        self.cache = cache
+        self._partitions = partitions
+        self._stream = stream
+
+    def views(self) -> list[PartitionView]:
+        return [partition.view for partition in self._partitions]
+
+    def views_for(self, topic: str | None, key: bytes | None) -> list[PartitionView]:
+        """The partitions that can hold messages of this topic (or key)."""
+        views, by = self.views(), self.policy.partition_by
+        if topic is not None and (by == "topic" or key is not None):
+            return [views[partition_of(topic, key, len(views), by)]]
+        if key is not None and by == "key":
+            return [views[partition_of("", key, len(views), by)]]
+        return views
+
+    def epochs(self) -> list[int]:
+        return [partition.epoch for partition in self._partitions]
+
+    def reports(self) -> list[RecoveryReport]:
+        return [partition.report for partition in self.owned_partitions()] if self._stream else []
+
+    def appender(self) -> Stream:
+        if self._stream is None:
+            raise Denied("the store is open read-only")
+        return self._stream
+
+    def owned_partitions(self) -> Sequence[Partition]:
+        return self.appender().partitions
+
+    def close(self) -> None:
+        for partition in self._partitions:
+            partition.close()
+
+
+class OwnedStreams:
+    """All streams of a directory whose lock this process holds."""
+
+    def __init__(self, disk: Disk, lock: Lock, clock: Clock, settings: LogSettings, metrics: Metrics) -> None:
+        self._disk = disk
+        self._lock = lock
+        self._clock = clock
+        self._settings = settings
+        self._metrics = metrics
+        self._cache = OpenSegments(settings.open_segments_max)
+        self._sealer = Sealer()
+        self._streams: dict[str, OpenStream] = {}
+        try:
+            for name, policy in catalog.read_policies(disk).items():
+                self._open(name, policy)
+            if "default" not in self._streams:
+                self.create("default", StreamPolicy())
+        except BaseException:
+            self.close()
+            raise
+        self._flusher = Flusher(self._to_flush, clock, settings.flush_interval_seconds)
+
+    def names(self) -> list[str]:
+        return sorted(self._streams)
+
+    def find(self, name: str) -> OpenStream | None:
+        return self._streams.get(name)
+
+    def get(self, name: str) -> OpenStream:
+        stream = self._streams.get(name) if isinstance(name, str) else None
+        if stream is None:
+            raise catalog.unknown_stream(name, list(self._streams))
+        return stream
+
+    def create(self, name: str, policy: StreamPolicy) -> None:
+        catalog.create_stream(self._disk, name, policy)
+        self._open(name, policy)
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        catalog.update_stream(self._disk, name, policy)
+        stream = self._streams[name]
+        stream.policy = stream.appender().policy = policy
+        for partition in stream.owned_partitions():
+            partition.policy = policy
+
+    def delete(self, name: str) -> None:
+        self.get(name).close()
+        del self._streams[name]
+        catalog.delete_stream(self._disk, name)
+
+    def gauge(self, metrics: Metrics) -> None:
+        streams = list(self._streams.values())
+        handles = [handle for stream in streams for view in stream.views() for handle in view.segments.handles]
+        metrics.set("lamina_streams", len(streams))
+        metrics.set("lamina_partitions", sum(stream.policy.partitions for stream in streams))
+        metrics.set("lamina_segments_open", len(self._cache))
+        metrics.set("lamina_quarantined_segments", sum(handle.damage is not None for handle in handles))
+
+    def all(self) -> list[OpenStream]:
+        return list(self._streams.values())
+
+    def close(self) -> None:
+        try:
+            if hasattr(self, "_flusher"):
+                self._flusher.close()
+            for stream in self._streams.values():
+                stream.close()
+            self._sealer.close()
+        finally:
+            self._lock.close()
+
+    def _open(self, name: str, policy: StreamPolicy) -> None:
+        in_memory = policy.durability == "memory"
+        disk = MemoryDisk() if in_memory else self._disk
+        partitions = []
+        for number in range(policy.partitions):
+            context = PartitionContext(
+                name,
+                number,
+                catalog.directory_of(name, number),
+                disk,
+                self._disk,
+                self._clock,
+                self._settings,
+                self._metrics,
+                self._cache,
+                self._sealer.request,
+            )
+            try:
+                partitions.append(open_partition(context, policy))
+            except LaminaError:
+                for opened in partitions:
+                    opened.close()
+                raise
+        for partition in partitions:
+            self._metrics.add("lamina_recovery_dropped_bytes_total", partition.report.dropped_bytes)
+            self._metrics.add("lamina_recovery_side_files_rebuilt_total", len(partition.report.rebuilt))
+        stream = Stream(name, policy, partitions, self._settings)
+        self._streams[name] = OpenStream(name, policy, disk, self._cache, partitions, stream)
+
+    def _to_flush(self) -> Iterable[Partition]:
+        return [
+            partition
+            for stream in list(self._streams.values())
+            if stream.policy.durability == "flush"
+            for partition in stream.owned_partitions()
+        ]
+
+
+class FollowedStreams:
+    """All streams of a directory, read beside its owner. The directory is looked at again for unknown names."""
+
+    def __init__(self, disk: Disk, settings: LogSettings) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._cache = OpenSegments(settings.open_segments_max)
+        self._refreshing = threading.Lock()
+        self._streams: dict[str, OpenStream] = {}
+        self._refresh()
+
+    def names(self) -> list[str]:
+        self._refresh()
+        return sorted(self._streams)
+
+    def get(self, name: str) -> OpenStream:
+        if name not in self._streams:
+            self._refresh()
+        if name not in self._streams:
+            raise catalog.unknown_stream(name, list(self._streams))
+        return self._streams[name]
+
+    def gauge(self, metrics: Metrics) -> None:
+        metrics.set("lamina_streams", len(self._streams))
+        metrics.set("lamina_segments_open", len(self._cache))
+
+    def all(self) -> list[OpenStream]:
+        self._refresh()
+        return list(self._streams.values())
+
+    def close(self) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+    def _refresh(self) -> None:
+        with self._refreshing:
+            policies = catalog.read_policies(self._disk)
+            for name in set(self._streams) - set(policies):
+                self._streams.pop(name).close()
+            for name in set(policies) - set(self._streams):
+                self._streams[name] = self._follow(name, policies[name])
+
+    def _follow(self, name: str, policy: StreamPolicy) -> OpenStream:
+        partitions = [
+            FollowedPartition(
+                self._disk, catalog.directory_of(name, number), name, number, self._settings, self._cache
+            )
+            for number in range(policy.partitions)
+        ]
+        return OpenStream(name, policy, self._disk, self._cache, partitions, None)
