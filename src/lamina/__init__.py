@@ -7,7 +7,7 @@
 b'two apples'
 """
 
-from lamina import errors
+from lamina import aio, errors
 from lamina.log import LogSettings, StreamPolicy
 from lamina.model import Message, PublishReceipt, Receipt
 from lamina.settings import Settings
@@ -25,6 +25,7 @@ __all__ = [
     "Store",
     "StreamPolicy",
     "__version__",
+    "aio",
     "errors",
     "open",
 ]

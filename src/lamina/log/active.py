@@ -132,9 +132,7 @@ class ActiveSegment:
         except LaminaError as error:
             self.broken = f"a failed write ({cause}) could not be taken back ({error})"
 
-    def _place(
-        self, drafts: Sequence[Draft], appended_at: int
-    ) -> tuple[list[Frame], list[bytes | memoryview], int]:
+    def _place(self, drafts: Sequence[Draft], appended_at: int) -> tuple[list[Frame], list[bytes | memoryview], int]:
         frames: list[Frame] = []
         parts: list[bytes | memoryview] = []
         position, first = self.size, self.stats.end
@@ -167,9 +165,7 @@ def open_places(disk: Disk, directory: str, base: int, settings: LogSettings, *,
     if anew:
         disk.unlink(f"{directory}/{side_name(base, offset_index.SUFFIX)}")
         disk.unlink(times_path)
-    offsets = OffsetIndex(
-        base, directory, settings.index_entries_max, settings.index_interval_bytes, disk=disk
-    )
+    offsets = OffsetIndex(base, directory, settings.index_entries_max, settings.index_interval_bytes, disk=disk)
     try:
         try:
             file = disk.open(times_path, "write")

@@ -96,7 +96,8 @@ def delete_stream(disk: Disk, name: str) -> None:
 def check_stream_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{name!r} is not a stream name: 1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+            f"{name!r} is not a stream name: 1 to 128 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or a digit"
         )
 
 

@@ -70,9 +70,7 @@ def draft_frames(group: Sequence[Pending], frame_bytes: int) -> list[Draft]:
 
 def draft_of_batch(batch: pa.RecordBatch, table: list[ProducerEntry], flags: int = 0) -> Draft:
     times = batch.column("timestamp").to_numpy()
-    return Draft(
-        Codec.ARROW, encode_batch(batch), batch.num_rows, int(times.min()), int(times.max()), table, flags
-    )
+    return Draft(Codec.ARROW, encode_batch(batch), batch.num_rows, int(times.min()), int(times.max()), table, flags)
 
 
 def _batch_drafts(pending: Pending) -> list[Draft]:

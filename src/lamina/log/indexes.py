@@ -21,8 +21,8 @@ from lamina.log.format import SEGMENT_HEADER_BYTES, Footer
 from lamina.log.framing import NO_TS_MAX
 from lamina.log.key_index import KeyFile
 from lamina.log.names import side_name
-from lamina.log.segment import Frame, SegmentReader
 from lamina.log.offset_index import OffsetIndex
+from lamina.log.segment import Frame, SegmentReader
 from lamina.log.time_index import BEFORE_ALL, TimeIndex
 
 logger = logging.getLogger(__name__)

@@ -227,7 +227,9 @@ class Partition:
             try:
                 active.sync()
             except LaminaError as error:
-                raise self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown") from error
+                raise self._refuse(
+                    f"fsync failed ({error}); whether the last messages are stored is unknown"
+                ) from error
         self._publish_end(active)
         for entry in group:
             entry.first = first
@@ -251,7 +253,8 @@ class Partition:
 
     def _roll(self, now_us: int) -> None:
         old, handle = self._active, self._active_handle
-        assert old is not None and handle is not None
+        assert old is not None
+        assert handle is not None
         try:
             old.sync()
         except LaminaError as error:
@@ -327,9 +330,7 @@ class Partition:
         return error
 
     def _save_state(self, state: PartitionState) -> None:
-        write_document(
-            self.context.state_disk, f"{self.context.directory}/{names.STATE}", "partition", state
-        )
+        write_document(self.context.state_disk, f"{self.context.directory}/{names.STATE}", "partition", state)
         self.state = state
 
     def _count(self, messages: int, size: int, started: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import pyarrow as pa
@@ -109,7 +110,7 @@ def _is_ready(frames: list[Frame]) -> bool:
     if any(frame.header.codec == Codec.PACKED for frame in frames):
         return False
     small = [frame.header.payload_bytes < MERGED_BYTES for frame in frames]
-    return not any(first and second for first, second in zip(small, small[1:], strict=False))
+    return not any(first and second for first, second in pairwise(small))
 
 
 def _drop_tail(disk: Disk, path: str, size: int) -> None:
@@ -182,11 +183,15 @@ def _merge(reader: SegmentReader, run: list[Frame]) -> tuple[FrameHeader, bytes,
 
 def _add_entry(table: list[ProducerEntry], entry: ProducerEntry) -> None:
     """Calls that spanned frames become one entry again."""
-    if table and (table[-1].producer, table[-1].sequence) == (entry.producer, entry.sequence):
-        if table[-1].first_row + table[-1].count == entry.first_row:
-            table[-1] = msgspec.structs.replace(table[-1], count=table[-1].count + entry.count)
-            return
-    table.append(entry)
+    last = table[-1] if table else None
+    if (
+        last is not None
+        and (last.producer, last.sequence) == (entry.producer, entry.sequence)
+        and last.first_row + last.count == entry.first_row
+    ):
+        table[-1] = msgspec.structs.replace(last, count=last.count + entry.count)
+    else:
+        table.append(entry)
 
 
 def _merged_batch(blocks: list[Block]) -> pa.RecordBatch | None:

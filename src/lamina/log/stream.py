@@ -49,6 +49,10 @@ class Stream:
         self._producer_lock = threading.Lock()  # guards _producer_locks
         self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
 
+    @property
+    def frame_bytes_target(self) -> int:
+        return self._settings.frame_bytes_target
+
     def append_row(self, row: Row, sink: Sink | None = None) -> tuple[Partition, Entry]:
         """One message; returns when it is durable, or at once where a sink will hear of it."""
         partition = self.partitions[self.partition_of(row)]

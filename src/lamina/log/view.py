@@ -40,7 +40,12 @@ class PartitionView:
         """(earliest, latest): offsets [earliest, latest) can be read. A follower looks at `head` first."""
 
     def blocks(
-        self, start: int | None = None, end: int | None = None, *, descending: bool = False, times: TimeRange | None = None
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        descending: bool = False,
+        times: TimeRange | None = None,
     ) -> Iterator[Block]:
         """Messages with offsets in [start, end), as the log is now; OffsetOutOfRange if `start` is not in it."""
         earliest, latest = self.bounds()

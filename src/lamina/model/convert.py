@@ -54,15 +54,16 @@ def arrow_batches(source: object) -> Iterable[pa.RecordBatch] | None:
     """The record batches of an Arrow-like source, or None if it is not one."""
     if isinstance(source, pa.RecordBatch):
         return (source,)
+    found: Iterable[pa.RecordBatch] | None = None
     if isinstance(source, pa.Table):
-        return source.to_batches()  # type: ignore[no-any-return]
-    if isinstance(source, pa.RecordBatchReader):
-        return source
-    if hasattr(source, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(source)
-    if hasattr(source, "__arrow_c_array__"):
-        return (pa.record_batch(source),)
-    return None
+        found = source.to_batches()
+    elif isinstance(source, pa.RecordBatchReader):
+        found = source
+    elif hasattr(source, "__arrow_c_stream__"):
+        found = pa.RecordBatchReader.from_stream(source)
+    elif hasattr(source, "__arrow_c_array__"):
+        found = (pa.record_batch(source),)
+    return found
 
 
 def stored_batch(batch: pa.RecordBatch, now: Now) -> pa.RecordBatch:
@@ -173,7 +174,8 @@ def _timestamps(column: pa.Array | None, count: int, now: Now) -> pa.Array:
         ahead = (int(values[row]) - now.us) / 1e6
         raise InvalidRequest(
             f"row {row}, column 'timestamp': {values[row]} is {ahead:.0f} s in the future, allowed are "
-            f"{now.future_us / 1e6:.0f} s; times are microseconds: check the unit, or raise log.timestamp_future_seconds"
+            f"{now.future_us / 1e6:.0f} s; times are microseconds: check the unit, or raise "
+            "log.timestamp_future_seconds"
         )
     return times
 

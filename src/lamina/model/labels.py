@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lamina.errors import InvalidRequest
 from lamina.model import limits
-from lamina.model.schema import compact_codes
+from lamina.model.schema import TEXT_CODES, compact_codes
 
 Codes = npt.NDArray[np.int32]
 
@@ -112,10 +112,7 @@ def _without_null_rows(
 def _flat_struct(column: pa.StructArray) -> tuple[Codes, pa.Array, pa.Array]:
     """A struct of texts: each field is a label, null is absent."""
     names = [field.name for field in column.type]
-    fields = [
-        field if pa.types.is_dictionary(field.type) else field
-        for field in column.flatten()  # flatten() carries the struct's own nulls into its fields
-    ]
+    fields = column.flatten()  # unlike .field(), it carries the struct's own nulls into its fields
     valid = np.column_stack([field.is_valid().to_numpy(zero_copy_only=False) for field in fields]) if fields else None
     if valid is None:
         return np.zeros(len(column) + 1, np.int32), pa.array([], pa.utf8()), pa.array([], pa.utf8())
@@ -138,11 +135,12 @@ def _plain_text(what: str, column: pa.Array) -> pa.Array:
 def _coded(what: str, column: pa.Array, offsets: Codes) -> pa.DictionaryArray:
     if column.null_count:
         at = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InvalidRequest(f"row {_row_of(at, offsets)}, column 'labels': {what} is null; leave the label out instead")
+        raise InvalidRequest(
+            f"row {_row_of(at, offsets)}, column 'labels': {what} is null; leave the label out instead"
+        )
     kind = column.type
-    if pa.types.is_dictionary(kind) and kind.index_type == pa.int32() and kind.value_type == pa.utf8():
-        if not column.dictionary.null_count:
-            return compact_codes(column)
+    if kind == TEXT_CODES and not column.dictionary.null_count:
+        return compact_codes(column)
     return _plain_text(what, column).dictionary_encode()
 
 

@@ -107,9 +107,9 @@ def time_us(name: str, time: object) -> int:
         elif isinstance(time, bool) or not isinstance(time, int):
             kind = type(time).__name__
             raise InvalidRequest(f"{name} must be int microseconds or an aware datetime, not {kind}")
-    if not 0 <= time <= limits.TIMESTAMP_US_MAX:  # type: ignore[operator]
+    if not 0 <= time <= limits.TIMESTAMP_US_MAX:
         raise InvalidRequest(f"{name} {time} is outside 1970 to 9999; times are UTC microseconds")
-    return time  # type: ignore[return-value]
+    return time
 
 
 def reject_future(timestamp: int, now_us: int, future_us: int) -> NoReturn:

@@ -40,12 +40,13 @@ def split_batch(batch: pa.RecordBatch, partitions: int, by: PartitionBy) -> dict
     if by == "key" and "key" in batch.schema.names:
         keys = batch.column("key").to_pylist()
         part_of_row = np.fromiter(
-            (int(part) if key is None else crc32(key) % partitions for key, part in zip(keys, part_of_row, strict=True)),
+            (
+                int(part) if key is None else crc32(key) % partitions
+                for key, part in zip(keys, part_of_row, strict=True)
+            ),
             np.int64,
         )
     present = np.flatnonzero(np.bincount(part_of_row, minlength=partitions))
     if len(present) == 1:
         return {int(present[0]): batch}
-    return {
-        int(part): slice_compact(batch.take(pa.array(np.flatnonzero(part_of_row == part)))) for part in present
-    }
+    return {int(part): slice_compact(batch.take(pa.array(np.flatnonzero(part_of_row == part)))) for part in present}

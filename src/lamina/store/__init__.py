@@ -8,6 +8,15 @@ Does not know: bytes on disk (the log room), event loops (`lamina.aio`), the net
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.opening import open_store
 from lamina.store.producing import PipelinedProducer
-from lamina.store.store import Store
+from lamina.store.store import Store, expiry_us
 
-__all__ = ["PartitionInfo", "PipelinedProducer", "SegmentInfo", "Store", "StreamInfo", "VerifyReport", "open_store"]
+__all__ = [
+    "PartitionInfo",
+    "PipelinedProducer",
+    "SegmentInfo",
+    "Store",
+    "StreamInfo",
+    "VerifyReport",
+    "expiry_us",
+    "open_store",
+]

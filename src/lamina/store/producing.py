@@ -83,6 +83,10 @@ class PipelinedProducer:
             if was_empty or self._bytes >= self._max_batch_bytes:
                 self._changed.notify_all()
 
+    def has_room(self) -> bool:
+        """Whether `send` would return at once."""
+        return self._bytes < _WAITING_BATCHES_MAX * self._max_batch_bytes
+
     def flush(self) -> None:
         """Return when everything sent so far is stored."""
         with self._changed:

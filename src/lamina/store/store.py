@@ -157,7 +157,7 @@ class Store:
 
         `wait=False` returns a Future of the receipt at once. `ttl` is seconds from now until the message expires.
         """
-        target = self._writable(stream)
+        target = self.appender(stream)
         now_us = self._clock.now_us()
         row = make_row(
             topic,
@@ -167,7 +167,7 @@ class Store:
             timestamp,
             now_us=now_us,
             future_us=self._future_us,
-            expires_at=None if ttl is None else _expiry(ttl, now_us),
+            expires_at=None if ttl is None else expiry_us(ttl, now_us),
             priority=priority,
         )
         if not wait:
@@ -181,8 +181,8 @@ class Store:
         Those of one partition become durable together or not at all (up to 64 MiB). `producer=("id", sequence)`
         makes a retry safe: the same call again gets its original receipt.
         """
-        target = self._writable(stream)
-        now = Now(self._clock.now_us(), self._future_us)
+        target = self.appender(stream)
+        now = self.now()
         batches = arrow_batches(messages)
         if batches is not None:
             return target.append_batches([stored_batch(b, now) for b in batches if b.num_rows], _producer(producer))
@@ -196,7 +196,7 @@ class Store:
         self, stream: str = "default", id: str | None = None, linger: float = 0.005, max_batch_bytes: int = 1 << 20
     ) -> PipelinedProducer:
         """A pipeline for many single messages: exactly once, batched in the background; leaving it flushes."""
-        return PipelinedProducer(self._writable(stream), self._clock, self._future_us, id, linger, max_batch_bytes)
+        return PipelinedProducer(self.appender(stream), self._clock, self._future_us, id, linger, max_batch_bytes)
 
     # Reading
 
@@ -293,6 +293,10 @@ class Store:
     ) -> None:
         self.close()
 
+    def now(self) -> Now:
+        """The time for checking a message, and how far ahead of it a timestamp may be."""
+        return Now(self._clock.now_us(), self._future_us)
+
     def _open_streams(self) -> OwnedStreams | FollowedStreams:
         if self._closed:
             raise Closed("the store is closed; open it again")
@@ -307,8 +311,9 @@ class Store:
     def _stream(self, name: str) -> OpenStream:
         return self._open_streams().get(name)
 
-    def _writable(self, name: str) -> Stream:
-        return self._owned().get(name).appender()
+    def appender(self, stream: str = "default") -> Stream:
+        """The way into the log for rows that are checked already: `lamina.aio` commits through it."""
+        return self._owned().get(stream).appender()
 
     def _partition(self, stream: str, number: int) -> Partition:
         partitions = self._owned().get(stream).owned_partitions()
@@ -341,7 +346,8 @@ class Store:
         )
 
 
-def _expiry(ttl: object, now_us: int) -> int:
+def expiry_us(ttl: object, now_us: int) -> int:
+    """When a message expires that lives for `ttl` seconds."""
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e12:
         raise InvalidRequest(f"ttl must be a positive number of seconds, not {ttl!r}")
     return now_us + int(ttl * 1e6)

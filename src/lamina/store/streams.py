@@ -27,8 +27,6 @@ from lamina.metrics import Metrics
 from lamina.model import partition_of
 
 
-
-
 class OpenStream:
     """One stream, owned (then it can be appended to) or followed."""
 
@@ -232,9 +230,7 @@ class FollowedStreams:
 
     def _follow(self, name: str, policy: StreamPolicy) -> OpenStream:
         partitions = [
-            FollowedPartition(
-                self._disk, catalog.directory_of(name, number), name, number, self._settings, self._cache
-            )
+            FollowedPartition(self._disk, catalog.directory_of(name, number), name, number, self._settings, self._cache)
             for number in range(policy.partitions)
         ]
         return OpenStream(name, policy, self._disk, self._cache, partitions, None)

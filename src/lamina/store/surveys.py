@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.log import PartitionView, catalog, foreign_files, verify_partition
+from lamina.log import PartitionView, SegmentCheck, catalog, foreign_files, verify_partition
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.streams import FollowedStreams, OpenStream, OwnedStreams
 
@@ -40,7 +40,10 @@ def segment_infos(stream: OpenStream) -> list[SegmentInfo]:
 
 
 def verify(streams: OwnedStreams | FollowedStreams) -> VerifyReport:
-    checks, foreign, rebuilt, dropped_bytes = [], [], [], 0
+    checks: list[SegmentCheck] = []
+    foreign: list[str] = []
+    rebuilt: list[str] = []
+    dropped_bytes = 0
     for stream in streams.all():
         for view in stream.views():
             directory = catalog.directory_of(stream.name, view.number)
