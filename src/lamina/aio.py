@@ -22,10 +22,10 @@ from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from lamina.log import Entry, Partition, Pending, Producer, Stream
-from lamina.model import Message, PublishReceipt, Receipt, Row, make_row, row_bytes
+from lamina.log import Entry, Partition, Pending, Producer, Stream, packed_bytes
+from lamina.model import Message, PublishReceipt, Receipt, Row
 from lamina.settings import Settings
-from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, expiry_us, open_store
+from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,18 +88,7 @@ class AsyncStore:
     ) -> PublishReceipt:
         """Store one message; returns when it is durable as the stream promises."""
         appender = self._store.appender(stream)
-        now = self._store.now()
-        row = make_row(
-            topic,
-            value,
-            key,
-            labels,
-            timestamp,
-            now_us=now.us,
-            future_us=now.future_us,
-            expires_at=None if ttl is None else expiry_us(ttl, now.us),
-            priority=priority,
-        )
+        row = self._store.row(topic, value, key, labels, timestamp, ttl, priority)
         publisher = self._publishers.get(stream)
         if publisher is None or publisher.stream is not appender:
             publisher = self._publishers[stream] = _Publisher(appender)
@@ -282,7 +271,11 @@ class _Publisher:
             if run is not None:
                 self._submit(run)
             run = self._waiting[number] = _Run(self.stream.partitions[number], self._loop)
-        return run.add(row)
+        future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self._loop)
+        run.rows.append(row)
+        run.futures.append(future)
+        run.bytes += 256 if row.value is None else len(row.value) + 256
+        return future
 
     def flush(self) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -290,8 +283,14 @@ class _Publisher:
             self._submit(run)
 
     def _submit(self, run: _Run) -> None:
+        # The guess made row by row leaves out large labels; this is exact, in one native call.
+        size = packed_bytes(run.rows)
+        if size > 2 * self.stream.frame_bytes_target and len(run.rows) > 1:
+            for half in run.halves():
+                self._submit(half)
+            return
         try:
-            run.partition.submit(Entry(Pending(run.rows, (), run.bytes), run))
+            run.partition.submit(Entry(Pending(run.rows, (), size), run))
         except Exception as error:  # noqa: BLE001 - every waiting task must hear of it
             run.fail(error)
 
@@ -299,21 +298,22 @@ class _Publisher:
 class _Run:
     """Rows for one partition with the futures of their tasks: the sink of one submitted call."""
 
-    __slots__ = ("_futures", "_loop", "bytes", "partition", "rows")
+    __slots__ = ("_loop", "bytes", "futures", "partition", "rows")
 
     def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop) -> None:
         self.partition = partition
         self.rows: list[Row] = []
         self.bytes = 0
+        self.futures: list[asyncio.Future[PublishReceipt]] = []
         self._loop = loop
-        self._futures: list[asyncio.Future[PublishReceipt]] = []
 
-    def add(self, row: Row) -> asyncio.Future[PublishReceipt]:
-        future: asyncio.Future[PublishReceipt] = self._loop.create_future()
-        self.rows.append(row)
-        self.bytes += row_bytes(row)
-        self._futures.append(future)
-        return future
+    def halves(self) -> tuple[_Run, _Run]:
+        """The same rows and futures in two runs."""
+        middle = len(self.rows) // 2
+        first, second = _Run(self.partition, self._loop), _Run(self.partition, self._loop)
+        first.rows, second.rows = self.rows[:middle], self.rows[middle:]
+        first.futures, second.futures = self.futures[:middle], self.futures[middle:]
+        return first, second
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """On the commit thread."""
@@ -323,7 +323,7 @@ class _Run:
             logger.warning("the event loop ended before its messages were committed count=%s", len(self.rows))
 
     def fail(self, error: Exception) -> None:
-        for future in self._futures:
+        for future in self.futures:
             if not future.done():
                 future.set_exception(error)
 
@@ -333,7 +333,7 @@ class _Run:
             return
         stream, number = self.partition.context.stream, self.partition.context.number
         offset, epoch = entry.first, entry.epoch
-        for row, future in zip(self.rows, self._futures, strict=True):
+        for row, future in zip(self.rows, self.futures, strict=True):
             if not future.done():
                 future.set_result(PublishReceipt(stream, number, offset, epoch, row.timestamp))
             offset += 1

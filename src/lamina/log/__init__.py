@@ -9,6 +9,7 @@ Does not know: label queries, filters, remote tiers, event loops.
 
 from lamina.log import catalog, names
 from lamina.log.block import Block
+from lamina.log.codec import packed_bytes
 from lamina.log.commit import Entry, Sink
 from lamina.log.follower import FollowedPartition
 from lamina.log.framing import Pending
@@ -53,6 +54,7 @@ __all__ = [
     "foreign_files",
     "names",
     "open_partition",
+    "packed_bytes",
     "reversed_messages",
     "verify_partition",
 ]

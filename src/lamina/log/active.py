@@ -78,6 +78,8 @@ class ActiveSegment:
         parts: list[bytes | memoryview] = [encode_segment_header(uid)]
         if len(producers):
             parts += _state_frame(producers.encode(base), now_us)
+        # An earlier attempt may have left its file: nothing in it can have been acknowledged.
+        disk.unlink(path)
         file = disk.open(path, "create")
         try:
             file.append(parts)
@@ -94,7 +96,7 @@ class ActiveSegment:
 
     def fits(self, drafts: Sequence[Draft], count: int, settings: LogSettings) -> bool:
         """Whether these frames may be added, or the segment is to be rolled first. An empty one takes anything."""
-        if self.stats.count == 0 and self.stats.frames == 0:
+        if self.stats.end == 0:
             return True
         wanted = self.size + sum(len(draft.payload) for draft in drafts)
         return (
@@ -120,7 +122,7 @@ class ActiveSegment:
         """Make everything written so far durable."""
         size = self.size
         self._file.sync()
-        self.synced = size
+        self.synced = max(self.synced, size)  # another thread may have synced more meanwhile
 
     def close(self) -> None:
         self._file.close()

@@ -23,6 +23,11 @@ def encode_rows(rows: Sequence[Row]) -> bytes:
     return _encoder.encode(rows)
 
 
+def packed_bytes(rows: Sequence[Row]) -> int:
+    """How many bytes the rows take when packed: the quickest exact measure of them."""
+    return len(_encoder.encode(rows))
+
+
 def decode_rows(payload: bytes | memoryview) -> list[Row]:
     try:
         return _row_decoder.decode(payload)

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from lamina.clock import Clock
-from lamina.errors import Closed, LaminaError
+from lamina.errors import Closed, LaminaError, Unavailable
 from lamina.log.framing import Pending
 
 LINGER_SHARE = 0.25
@@ -43,7 +43,8 @@ class Entry:
 class CommitQueue:
     """Calls that wait to be committed, in order. Any thread; at most one leads at a time.
 
-    `commit` gets a group and must leave `first` or `error` on each entry; it never raises.
+    `commit` gets a group and leaves `first` or `error` on each entry. If it raises, which only a bug or an interrupt
+    can cause, all of the group fail.
     """
 
     def __init__(self, commit: Callable[[list[Entry]], None], clock: Clock, bytes_max: int) -> None:
@@ -56,6 +57,7 @@ class CommitQueue:
         self._leading = False
         self._idle = threading.Condition(self._mutex)
         self._closed = False
+        self._promoted: Entry | None = None
         self._awaited = 0
         self._gathered = threading.Lock()
         self._gathered.acquire()
@@ -68,12 +70,12 @@ class CommitQueue:
         gate = entry.gate = threading.Lock()
         gate.acquire()
         if not self._join(entry):
-            gate.acquire()
+            self._wait(entry, gate)
         while not entry.settled:
             # Promoted: this thread leads now. A full group may leave its own entry behind; then it waits again.
             self._lead()
             if not entry.settled:
-                gate.acquire()
+                self._wait(entry, gate)
         if entry.error is not None:
             raise entry.error
 
@@ -105,16 +107,35 @@ class CommitQueue:
             self._leading = True
             return True
 
+    def _wait(self, entry: Entry, gate: threading.Lock) -> None:
+        """Until the entry is settled or its thread is to lead."""
+        try:
+            gate.acquire()
+        except BaseException:
+            # Interrupted (Ctrl-C): the entry stays in the queue, but this thread will not lead any more.
+            with self._mutex:
+                entry.gate = None
+                is_leader = self._promoted is entry and not entry.settled
+            if is_leader:
+                self._wake_committer()
+            raise
+
     def _lead(self) -> None:
-        """Commit one group; the caller holds the leadership and passes it on."""
-        self._linger()
-        group = self._take()
-        started = self._clock.monotonic()
-        self._commit(group)
-        self._last_seconds = self._clock.monotonic() - started
-        self._last_count = len(group)
-        _settle(group)
-        self._pass_on()
+        """Commit one group; the caller holds the leadership and passes it on, whatever happens."""
+        group: list[Entry] = []
+        try:
+            self._linger()
+            group = self._take()
+            started = self._clock.monotonic()
+            self._commit(group)
+            self._last_seconds = self._clock.monotonic() - started
+            self._last_count = len(group)
+        except BaseException as error:
+            _fail(group, error)
+            raise
+        finally:
+            _settle(group)
+            self._pass_on()
 
     def _linger(self) -> None:
         with self._mutex:
@@ -142,7 +163,7 @@ class CommitQueue:
                 self._leading = False
                 self._idle.notify_all()
                 return
-            waiting = next((entry for entry in self._queue if entry.gate is not None), None)
+            waiting = self._promoted = next((entry for entry in self._queue if entry.gate is not None), None)
         if waiting is not None and waiting.gate is not None:
             waiting.gate.release()
         else:
@@ -174,6 +195,14 @@ class _Committer:
     def _run(self) -> None:
         while self._wanted.get():
             self._lead()
+
+
+def _fail(group: list[Entry], error: BaseException) -> None:
+    for entry in group:
+        if entry.error is None:
+            entry.error = Unavailable(
+                f"the commit was interrupted ({error!r}); whether the messages are stored is unknown"
+            )
 
 
 def _settle(group: list[Entry]) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 from lamina.disk import Disk
-from lamina.errors import NotFound
+from lamina.errors import Corrupt, NotFound
 from lamina.log import names
 from lamina.log.active import SegmentStats
 from lamina.log.documents import read_document
@@ -51,11 +51,8 @@ class FollowedPartition:
     def bounds(self) -> tuple[int, int]:
         """Look at head; (earliest, latest)."""
         with self._lock:
-            head = self._read_head()
-            if head is not None and (self._head is None or head.end != self._head.end):
-                self._follow(head)
+            end = self._catch_up()
             self.state = self._read_state()
-            end = head.end if head is not None else 0
             return min(self.state.start, end), end
 
     @property
@@ -68,6 +65,20 @@ class FollowedPartition:
                 self._head_file.close()
             if self._tail is not None:
                 self._tail.reader.close()
+
+    def _catch_up(self) -> int:
+        """Follow head; its owner may roll and seal a segment between our looking at head and opening the file."""
+        while True:
+            head = self._read_head()
+            if head is None:
+                return 0
+            try:
+                if self._head is None or (head.end, head.segment) != (self._head.end, self._head.segment):
+                    self._follow(head)
+                return head.end
+            except Corrupt:
+                if self._read_head() == head:
+                    raise
 
     def _read_head(self) -> Head | None:
         if self._head_file is None:
@@ -143,19 +154,14 @@ class _Tail:
 
 def _closed_handle(disk: Disk, directory: str, base: int, end: int, settings: LogSettings) -> SegmentHandle:
     """A segment that its owner has rolled and not sealed yet: its whole frames must reach the next segment."""
-    path = f"{directory}/{names.log_name(base)}"
-    file = disk.open(path, "read")
-    try:
-        data = file.map(file.size())
-    finally:
-        file.close()
+    reader = SegmentReader(disk, directory, base, None)
     places = _no_places(base, settings)
-    found = scan(data, base, path, visit=places.add)
-    if base + found.stats.end != end:
-        damage = f"{path}: whole frames end at offset {base + found.stats.end}, the next segment begins at {end}"
-        return SegmentHandle(base, end, len(data), SegmentState.QUARANTINED, found.stats, unopenable, damage)
-    reader = SegmentReader(disk, directory, base, found.end_position)
+    found = scan(reader.whole(), base, reader.path, visit=places.add)
+    reader.limit = found.end_position
     reader.freeze()
+    if base + found.stats.end != end:
+        damage = f"{reader.path}: whole frames end at offset {base + found.stats.end}, the next segment begins at {end}"
+        return SegmentHandle(base, end, reader.limit, SegmentState.QUARANTINED, found.stats, unopenable, damage)
     opened = OpenSegment(reader, LiveIndexes(places, reader))
     return SegmentHandle(base, end, found.end_position, SegmentState.CLOSED, found.stats, lambda: opened)
 

@@ -56,11 +56,14 @@ class HeadFile:
 
     @classmethod
     def create(cls, disk: Disk, directory: str, head: Head) -> HeadFile:
-        """Write a new or damaged head file whole; the caller syncs the directory."""
+        """Write a missing or damaged head; the caller syncs the directory. Followers may have the file open."""
         path = f"{directory}/{names.HEAD}"
-        disk.unlink(path)
-        file = disk.open(path, "create")
-        file.append([head.encode()])
+        try:
+            file = disk.open(path, "write")
+            file.truncate(HEAD_BYTES)
+        except NotFound:
+            file = disk.open(path, "create")
+        file.pwrite(head.encode(), 0)
         file.sync()
         return cls(file, path)
 

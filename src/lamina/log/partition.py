@@ -139,7 +139,7 @@ class Partition:
         """Close the active segment, if it holds anything, and begin a new one."""
         with self._writing:
             self._check_writable()
-            if self._active is not None and self._active.stats.frames:
+            if self._active is not None and self._active.stats.end:
                 self._roll(self.context.clock.now_us())
 
     def seal_closed(self) -> None:
@@ -197,6 +197,10 @@ class Partition:
             for entry in entries:
                 if entry.first < 0 and entry.error is None:
                     entry.error = error
+        except BaseException as error:
+            # A bug or Ctrl-C in the middle: what the file and our picture of it hold may differ now.
+            self._refuse(f"a commit was interrupted ({error!r})")
+            raise
 
     def _admit(self, entries: Sequence[Entry]) -> list[Entry]:
         """Entries to write; a numbered call that is in the log already gets its original place."""
@@ -244,7 +248,7 @@ class Partition:
         active = self._active
         if active is None:
             active = self._begin(self.bounds()[1], now_us)
-        age_us = now_us - active.stats.appended_min if active.stats.frames else 0
+        age_us = now_us - active.stats.appended_min if active.stats.end else 0
         if age_us > settings.segment_age_seconds * 1e6 or not active.fits(drafts, count, settings):  # type: ignore[arg-type]
             self._roll(now_us)
             assert self._active is not None
@@ -355,9 +359,8 @@ class Partition:
                 new_uid(),
             )
         except Corrupt as error:
-            handle.damage = str(error)
-            handle.state = SegmentState.QUARANTINED
-            logger.error("segment quarantined base=%s error=%s", handle.base, error)
+            # It stays as it is: readers of the damaged frame get the error, the rest of it can be read.
+            logger.error("damaged segment not sealed base=%s error=%s", handle.base, error)
             return
         except LaminaError as error:
             logger.warning("segment not sealed, to be tried again base=%s error=%s", handle.base, error)

@@ -65,8 +65,8 @@ def seal(disk: Disk, directory: str, base: int, size: int, interval_bytes: int, 
         if not _is_ready(frames):
             _rewrite(disk, path, reader, new_uid)
             reader.close()
-            reader = _reader_of(disk, directory, base, path + TEMPORARY)
             path += TEMPORARY
+            reader = SegmentReader(disk, directory, base, None, path)
         else:
             _drop_tail(disk, path, size)
         sealed = _finish(disk, directory, path, reader, interval_bytes)
@@ -202,14 +202,6 @@ def _merged_batch(blocks: list[Block]) -> pa.RecordBatch | None:
         return Block(range(len(rows)), rows).stored()
     columns = pa.concat_batches([block.arrow() for block in blocks]).drop_columns(["offset"])
     return slice_compact(columns)
-
-
-def _reader_of(disk: Disk, directory: str, base: int, path: str) -> SegmentReader:
-    file = disk.open(path, "read")
-    try:
-        return SegmentReader(disk, directory, base, file.size(), path=path)
-    finally:
-        file.close()
 
 
 def _finish(disk: Disk, directory: str, path: str, reader: SegmentReader, interval_bytes: int) -> Sealed:

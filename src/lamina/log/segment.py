@@ -46,11 +46,11 @@ class Frame:
 class SegmentReader:
     """Frames of one segment. Any thread may read. Corrupt names file and byte."""
 
-    def __init__(self, disk: Disk, directory: str, base: int, limit: int, path: str | None = None) -> None:
+    def __init__(self, disk: Disk, directory: str, base: int, limit: int | None, path: str | None = None) -> None:
         self.base = base
         self.path = path or f"{directory}/{log_name(base)}"
-        self.limit = limit
         self._file: File = disk.open(self.path, "read")
+        self.limit = self._file.size() if limit is None else limit
         self._mapped = memoryview(b"")
         self._verified: set[int] = set()
         self._blocks: dict[int, Block] = {}

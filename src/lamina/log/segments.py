@@ -149,7 +149,7 @@ class SegmentSet:
         """Take out the sealed segments that end at or before `offset` and return them."""
         with self._lock:
             gone = [h for h in self.handles if h.end <= offset and h.state is not SegmentState.ACTIVE]
-            self.handles = tuple(h for h in self.handles if h not in gone)
+            self.handles = self.handles[len(gone) :]
             return gone
 
     def from_offset(self, offset: int) -> tuple[SegmentHandle, ...]:

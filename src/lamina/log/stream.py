@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lamina.errors import Conflict, InvalidRequest
-from lamina.log.codec import ROWS_PACKED_MAX
+from lamina.log.codec import ROWS_PACKED_MAX, packed_bytes
 from lamina.log.commit import Entry, Sink
 from lamina.log.framing import Pending
 from lamina.log.partition import Partition
@@ -22,6 +22,7 @@ from lamina.model import (
     check_text,
     partition_of,
     row_bytes,
+    rows_of_batch,
     slice_compact,
     split_batch,
     split_rows,
@@ -64,6 +65,8 @@ class Stream:
         return partition, entry
 
     def partition_of(self, row: Row) -> int:
+        if len(self.partitions) == 1:
+            return 0
         return partition_of(row.topic, row.key, len(self.partitions), self.policy.partition_by)
 
     def last_sequence(self, producer: str) -> int | None:
@@ -79,6 +82,9 @@ class Stream:
 
     def append_batches(self, batches: Iterable[pa.RecordBatch], producer: Producer | None = None) -> Receipt:
         """Stored batches; as append_rows."""
+        batches = list(batches)
+        if sum(batch.num_rows for batch in batches) <= ROWS_PACKED_MAX:
+            return self.append_rows([row for batch in batches for row in rows_of_batch(batch)], producer)
         parts: dict[int, list[pa.RecordBatch]] = {}
         for batch in batches:
             for number, part in split_batch(batch, len(self.partitions), self.policy.partition_by).items():
@@ -87,7 +93,7 @@ class Stream:
         return self._append(pieces, producer)
 
     def _row_pieces(self, number: int, rows: Sequence[Row], producer: Producer | None) -> list[_Piece]:
-        size = sum(row_bytes(row) for row in rows)
+        size = packed_bytes(rows)
         if len(rows) <= ROWS_PACKED_MAX and size <= self._settings.frame_bytes_target:
             return [_Piece(number, Pending(rows, (), size, producer))]
         batches, run, run_bytes = [], list[Row](), 0

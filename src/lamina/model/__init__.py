@@ -7,7 +7,7 @@ Does not know: offsets beyond carrying them, files, streams' policies, time othe
 
 from lamina.model.convert import Now, arrow_batches, rows_of, stored_batch
 from lamina.model.limits import KIB, MIB, PRODUCER_ID_BYTES_MAX
-from lamina.model.materialise import messages_of_batch, messages_of_rows
+from lamina.model.materialise import messages_of_batch, messages_of_rows, rows_of_batch
 from lamina.model.message import Message, PublishReceipt, Receipt, format_ref, parse_ref
 from lamina.model.rows import Row, check_text, make_row, row_bytes, time_us
 from lamina.model.schema import READ_SCHEMA, batch_of_rows, complete, slice_compact
@@ -36,6 +36,7 @@ __all__ = [
     "partition_of",
     "row_bytes",
     "rows_of",
+    "rows_of_batch",
     "slice_compact",
     "split_batch",
     "split_rows",

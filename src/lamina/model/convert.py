@@ -23,6 +23,7 @@ from lamina.model.schema import TEXT_CODES, compact_codes, stored
 
 _PLACE_COLUMNS = frozenset({"offset", "partition", "stream"})
 """What a reader adds: ignored, so that a batch that was read can be published again."""
+_SMALL_CHUNK_ROWS = 1024
 _KNOWN = ("topic", "value", "key", "labels", "timestamp", "expires_at", "deliver_at", "priority")
 
 
@@ -56,7 +57,10 @@ def arrow_batches(source: object) -> Iterable[pa.RecordBatch] | None:
         return (source,)
     found: Iterable[pa.RecordBatch] | None = None
     if isinstance(source, pa.Table):
-        found = source.to_batches()
+        # Many small chunks would become many small frames.
+        chunks = source.column(0).num_chunks if source.num_columns else 0
+        small = chunks > 1 and source.num_rows < chunks * _SMALL_CHUNK_ROWS
+        found = (source.combine_chunks() if small else source).to_batches()
     elif isinstance(source, pa.RecordBatchReader):
         found = source
     elif hasattr(source, "__arrow_c_stream__"):

@@ -20,15 +20,14 @@ class BatchLabels:
 
     def __init__(self, column: pa.MapArray) -> None:
         self._column = column
-        self._flat: tuple[list[int], list[str], list[str]] | None = None
+        self._flat: tuple[list[int], list[tuple[str, str]]] | None = None
 
     def labels_of(self, row: int) -> dict[str, str]:
         if self._flat is None:
-            offsets, keys, items = flat_labels(self._column)
-            self._flat = offsets.tolist(), texts(keys), texts(items)
-        offsets_list, key_list, item_list = self._flat
-        start, end = offsets_list[row], offsets_list[row + 1]
-        return dict(zip(key_list[start:end], item_list[start:end], strict=True))
+            rows, keys, items = flat_labels(self._column)
+            self._flat = rows.tolist(), list(zip(texts(keys), texts(items), strict=True))
+        offsets, pairs = self._flat
+        return dict(pairs[offsets[row] : offsets[row + 1]])
 
 
 def messages_of_batch(batch: pa.RecordBatch, stream: str, partition: int, offsets: Iterable[int]) -> Iterator[Message]:
@@ -68,6 +67,14 @@ def messages_of_rows(rows: Sequence[Row], stream: str, partition: int, offsets: 
             partition,
             offset,
         )
+
+
+def rows_of_batch(batch: pa.RecordBatch) -> list[Row]:
+    """Rows of a stored batch, for one so small that it is better packed."""
+    return [
+        Row(m.timestamp or 0, m.topic, m.key, m.value, m.labels, m.expires_at, m.deliver_at, m.priority)
+        for m in messages_of_batch(batch, "", 0, range(batch.num_rows))
+    ]
 
 
 def texts(column: pa.DictionaryArray) -> list[str]:

@@ -11,6 +11,8 @@ import msgspec
 from lamina.errors import InvalidRequest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT_AS_SECONDS = 2**32 * 1_000_000
+"""Below the year 2106 a float of seconds holds every microsecond, and is the quicker way to a datetime."""
 
 
 class LabelSource(Protocol):
@@ -81,7 +83,11 @@ class Message:
 
     @property
     def time(self) -> datetime | None:
-        return None if self.timestamp is None else _EPOCH + timedelta(microseconds=self.timestamp)
+        if self.timestamp is None:
+            return None
+        if self.timestamp < _EXACT_AS_SECONDS:
+            return datetime.fromtimestamp(self.timestamp / 1_000_000, UTC)
+        return _EPOCH + timedelta(microseconds=self.timestamp)
 
     @property
     def ref(self) -> str:

@@ -8,7 +8,7 @@ Does not know: bytes on disk (the log room), event loops (`lamina.aio`), the net
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.opening import open_store
 from lamina.store.producing import PipelinedProducer
-from lamina.store.store import Store, expiry_us
+from lamina.store.store import Store
 
 __all__ = [
     "PartitionInfo",
@@ -17,6 +17,5 @@ __all__ = [
     "Store",
     "StreamInfo",
     "VerifyReport",
-    "expiry_us",
     "open_store",
 ]

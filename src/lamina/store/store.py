@@ -16,7 +16,18 @@ from lamina.clock import Clock
 from lamina.errors import Closed, Conflict, Denied, InvalidRequest
 from lamina.log import Partition, Producer, Stream, StreamPolicy, catalog
 from lamina.metrics import Metrics
-from lamina.model import Message, Now, PublishReceipt, Receipt, arrow_batches, make_row, rows_of, stored_batch, time_us
+from lamina.model import (
+    Message,
+    Now,
+    PublishReceipt,
+    Receipt,
+    Row,
+    arrow_batches,
+    make_row,
+    rows_of,
+    stored_batch,
+    time_us,
+)
 from lamina.store.futures import FutureSink
 from lamina.store.infos import SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.producing import PipelinedProducer
@@ -158,18 +169,7 @@ class Store:
         `wait=False` returns a Future of the receipt at once. `ttl` is seconds from now until the message expires.
         """
         target = self.appender(stream)
-        now_us = self._clock.now_us()
-        row = make_row(
-            topic,
-            value,
-            key,
-            labels,
-            timestamp,
-            now_us=now_us,
-            future_us=self._future_us,
-            expires_at=None if ttl is None else expiry_us(ttl, now_us),
-            priority=priority,
-        )
+        row = self.row(topic, value, key, labels, timestamp, ttl, priority)
         if not wait:
             return FutureSink.publish(target, row)
         partition, entry = target.append_row(row)
@@ -182,7 +182,7 @@ class Store:
         makes a retry safe: the same call again gets its original receipt.
         """
         target = self.appender(stream)
-        now = self.now()
+        now = Now(self._clock.now_us(), self._future_us)
         batches = arrow_batches(messages)
         if batches is not None:
             return target.append_batches([stored_batch(b, now) for b in batches if b.num_rows], _producer(producer))
@@ -293,9 +293,36 @@ class Store:
     ) -> None:
         self.close()
 
-    def now(self) -> Now:
-        """The time for checking a message, and how far ahead of it a timestamp may be."""
-        return Now(self._clock.now_us(), self._future_us)
+    def appender(self, stream: str = "default") -> Stream:
+        """The way into the log for rows that are checked already: `lamina.aio` commits through it."""
+        try:
+            return self._streams.appenders[stream]
+        except (KeyError, TypeError):
+            return self._owned().get(stream).appender()
+
+    def row(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        labels: Mapping[str, str] | None,
+        timestamp: int | datetime | None,
+        ttl: float | None,
+        priority: int | None,
+    ) -> Row:
+        """A message checked and stamped, ready for `appender`."""
+        now_us = self._clock.now_us()
+        return make_row(
+            topic,
+            value,
+            key,
+            labels,
+            timestamp,
+            now_us=now_us,
+            future_us=self._future_us,
+            expires_at=None if ttl is None else _expiry_us(ttl, now_us),
+            priority=priority,
+        )
 
     def _open_streams(self) -> OwnedStreams | FollowedStreams:
         if self._closed:
@@ -310,10 +337,6 @@ class Store:
 
     def _stream(self, name: str) -> OpenStream:
         return self._open_streams().get(name)
-
-    def appender(self, stream: str = "default") -> Stream:
-        """The way into the log for rows that are checked already: `lamina.aio` commits through it."""
-        return self._owned().get(stream).appender()
 
     def _partition(self, stream: str, number: int) -> Partition:
         partitions = self._owned().get(stream).owned_partitions()
@@ -346,7 +369,7 @@ class Store:
         )
 
 
-def expiry_us(ttl: object, now_us: int) -> int:
+def _expiry_us(ttl: object, now_us: int) -> int:
     """When a message expires that lives for `ttl` seconds."""
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e12:
         raise InvalidRequest(f"ttl must be a positive number of seconds, not {ttl!r}")

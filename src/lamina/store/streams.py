@@ -89,6 +89,8 @@ class OwnedStreams:
         self._cache = OpenSegments(settings.open_segments_max)
         self._sealer = Sealer()
         self._streams: dict[str, OpenStream] = {}
+        self.appenders: dict[str, Stream] = {}
+        """The same streams for appending: one look-up on the way of every message. Empty once closed."""
         try:
             for name, policy in catalog.read_policies(disk).items():
                 self._open(name, policy)
@@ -124,7 +126,7 @@ class OwnedStreams:
 
     def delete(self, name: str) -> None:
         self.get(name).close()
-        del self._streams[name]
+        del self._streams[name], self.appenders[name]
         catalog.delete_stream(self._disk, name)
 
     def gauge(self, metrics: Metrics) -> None:
@@ -139,6 +141,7 @@ class OwnedStreams:
         return list(self._streams.values())
 
     def close(self) -> None:
+        self.appenders.clear()
         try:
             if hasattr(self, "_flusher"):
                 self._flusher.close()
@@ -176,6 +179,7 @@ class OwnedStreams:
             self._metrics.add("lamina_recovery_side_files_rebuilt_total", len(partition.report.rebuilt))
         stream = Stream(name, policy, partitions, self._settings)
         self._streams[name] = OpenStream(name, policy, disk, self._cache, partitions, stream)
+        self.appenders[name] = stream
 
     def _to_flush(self) -> Iterable[Partition]:
         return [
@@ -194,6 +198,7 @@ class FollowedStreams:
         self._settings = settings
         self._cache = OpenSegments(settings.open_segments_max)
         self._refreshing = threading.Lock()
+        self.appenders: dict[str, Stream] = {}  # nothing can be appended here
         self._streams: dict[str, OpenStream] = {}
         self._refresh()
 
