@@ -7,8 +7,14 @@ recovery drops only a torn tail, and damage is reported, never skipped.
 Does not know: label queries, filters, remote tiers, event loops.
 """
 
-from lamina.log import catalog, names
 from lamina.log.block import Block
+from lamina.log.catalog import (
+    Catalog,
+    check_policy_change,
+    check_stream_name,
+    partition_directory,
+    unknown_stream,
+)
 from lamina.log.codec import packed_bytes
 from lamina.log.commit import Entry, Sink
 from lamina.log.follower import FollowedPartition
@@ -22,12 +28,13 @@ from lamina.log.segments import OpenSegments, SegmentState
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
 from lamina.log.stream import Producer, Stream
 from lamina.log.verify import SegmentCheck, foreign_files, verify_partition
-from lamina.log.view import PartitionView, TimeRange, coalesced, reversed_messages
+from lamina.log.view import PartitionView, TimeRange, coalesced
 from lamina.log.workers import Flusher, Sealer
 
 __all__ = [
     "APPEND_BYTES_MAX",
     "Block",
+    "Catalog",
     "Entry",
     "Flusher",
     "FollowedPartition",
@@ -49,12 +56,13 @@ __all__ = [
     "Stream",
     "StreamPolicy",
     "TimeRange",
-    "catalog",
+    "check_policy_change",
+    "check_stream_name",
     "coalesced",
     "foreign_files",
-    "names",
     "open_partition",
     "packed_bytes",
-    "reversed_messages",
+    "partition_directory",
+    "unknown_stream",
     "verify_partition",
 ]

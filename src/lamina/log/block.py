@@ -59,6 +59,12 @@ class Block:
         low, high = np.searchsorted(self.offsets, [start, end]).tolist()
         return self._slice(low, high)
 
+    def first(self, count: int) -> Block:
+        return self._slice(0, min(count, len(self)))
+
+    def last(self, count: int) -> Block:
+        return self._slice(max(len(self) - count, 0), len(self))
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Block:
         """The messages whose mask is true."""
         if mask.all():

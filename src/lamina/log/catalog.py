@@ -6,20 +6,18 @@ Creating and deleting are atomic: a directory is filled under a hidden name and 
 from __future__ import annotations
 
 import difflib
-import logging
 import re
 
 import msgspec
 
 from lamina.clock import new_uid
-from lamina.disk import Disk
+from lamina.disk import Disk, Lock
 from lamina.errors import Conflict, InvalidRequest, NotFound
 from lamina.log import names
 from lamina.log.documents import read_document, write_document
 from lamina.log.lineage import PartitionState
 from lamina.log.settings import StreamPolicy
 
-logger = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CREATING, _DELETED = ".creating-", ".deleted-"
 
@@ -31,66 +29,106 @@ class StoreDocument(msgspec.Struct, frozen=True):
     created_at: int
 
 
-def prepare_root(disk: Disk, now_us: int) -> None:
-    """Make an empty directory a store, or check that it is one. The caller holds the lock."""
-    if names.STORE not in disk.list(""):
-        write_document(disk, names.STORE, "store", StoreDocument(new_uid().hex(), now_us))
-    read_document(disk, names.STORE, "store", StoreDocument)
-    for name in disk.list(""):
-        if name.startswith((_CREATING, _DELETED)):
-            _remove_tree(disk, name.rstrip("/"))
+class StreamDocument(msgspec.Struct, frozen=True):
+    """Contents of `stream.json`. The uid tells a stream from a later one of the same name."""
+
+    uid: str
+    policy: StreamPolicy
 
 
-def check_root(disk: Disk, where: str) -> None:
-    """InvalidRequest if the directory holds other people's files and no store."""
-    entries = disk.list("")
-    foreign = [name for name in entries if not name.startswith(".") and name not in ("lost+found/", names.LOCK)]
-    if foreign and names.STORE not in entries:
-        shown = ", ".join(foreign[:3]) + (" …" if len(foreign) > 3 else "")
-        raise InvalidRequest(f"{where} is not a Lamina store and holds other files ({shown}); use an empty directory")
+class Catalog:
+    """What a data directory holds. Changes are for the one owner; reading is for anybody."""
+
+    def __init__(self, disk: Disk, where: str) -> None:
+        self._disk = disk
+        self._where = where
+
+    def take_lock(self) -> Lock:
+        """Conflict if another owner has it. Nothing is written into a directory of other people's files."""
+        self._disk.make_directory("")
+        entries = self._disk.list("")
+        foreign = [name for name in entries if not name.startswith(".") and name not in ("lost+found/", names.LOCK)]
+        if foreign and names.STORE not in entries:
+            shown = ", ".join(foreign[:3]) + (" …" if len(foreign) > 3 else "")
+            raise InvalidRequest(
+                f"{self._where} is not a Lamina store and holds other files ({shown}); use an empty directory"
+            )
+        try:
+            return self._disk.lock(names.LOCK)
+        except Conflict as error:
+            raise Conflict(
+                f"{self._where} is in use: {error}; stop the other owner or open it with read_only=True"
+            ) from error
+
+    def prepare(self, now_us: int) -> None:
+        """Make an empty directory a store, or check that it is one; finish interrupted deletions."""
+        if names.STORE not in self._disk.list(""):
+            write_document(self._disk, names.STORE, "store", StoreDocument(new_uid().hex(), now_us))
+        read_document(self._disk, names.STORE, "store", StoreDocument)
+        for name in self._disk.list(""):
+            if name.startswith((_CREATING, _DELETED)):
+                self._remove_tree(name.rstrip("/"))
+
+    def check(self) -> None:
+        """NotFound unless the directory is a store."""
+        try:
+            read_document(self._disk, names.STORE, "store", StoreDocument)
+        except NotFound as error:
+            raise NotFound(f"no store at {self._where}: open it as its owner first, which creates one") from error
+
+    def streams(self) -> dict[str, StreamDocument]:
+        """All streams by name."""
+        found = [name.rstrip("/") for name in self._disk.list("") if name.endswith("/")]
+        return {name: document for name in found if (document := self.stream(name)) is not None}
+
+    def stream(self, name: str) -> StreamDocument | None:
+        """None if there is no such stream."""
+        if not _NAME.fullmatch(name):
+            return None
+        try:
+            return read_document(self._disk, f"{name}/{names.STREAM}", "stream", StreamDocument)
+        except NotFound:
+            return None
+
+    def create(self, name: str, policy: StreamPolicy) -> None:
+        """Conflict if the name is taken."""
+        hidden = f"{_CREATING}{name}"
+        self._remove_tree(hidden)
+        for partition in range(policy.partitions):
+            directory = partition_directory(hidden, partition)
+            self._disk.make_directory(directory)
+            write_document(self._disk, f"{directory}/{names.STATE}", "partition", PartitionState())
+        write_document(self._disk, f"{hidden}/{names.STREAM}", "stream", StreamDocument(new_uid().hex(), policy))
+        self._disk.rename(hidden, name)
+        self._disk.sync_directory("")
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        path = f"{name}/{names.STREAM}"
+        old = read_document(self._disk, path, "stream", StreamDocument)
+        write_document(self._disk, path, "stream", StreamDocument(old.uid, policy))
+
+    def delete(self, name: str) -> None:
+        """Gone when this returns, also after a power loss."""
+        hidden = f"{_DELETED}{name}-{new_uid().hex()}"
+        self._disk.rename(name, hidden)
+        self._disk.sync_directory("")
+        self._remove_tree(hidden)
+
+    def _remove_tree(self, path: str) -> None:
+        try:
+            entries = self._disk.list(path)
+        except NotFound:
+            return
+        for name in entries:
+            if name.endswith("/"):
+                self._remove_tree(f"{path}/{name.rstrip('/')}")
+            else:
+                self._disk.unlink(f"{path}/{name}")
+        self._disk.unlink(path)
 
 
-def check_store(disk: Disk, where: str) -> None:
-    """NotFound unless the directory is a store."""
-    try:
-        read_document(disk, names.STORE, "store", StoreDocument)
-    except NotFound as error:
-        raise NotFound(f"no store at {where}: open it as its owner first, which creates one") from error
-
-
-def directory_of(stream: str, partition: int) -> str:
+def partition_directory(stream: str, partition: int) -> str:
     return f"{stream}/{partition}"
-
-
-def read_policies(disk: Disk) -> dict[str, StreamPolicy]:
-    """All streams by name."""
-    found = [name.rstrip("/") for name in disk.list("") if name.endswith("/") and _NAME.fullmatch(name.rstrip("/"))]
-    return {name: policy for name in found if (policy := _read_policy(disk, name)) is not None}
-
-
-def create_stream(disk: Disk, name: str, policy: StreamPolicy) -> None:
-    """Conflict if the name is taken."""
-    hidden = f"{_CREATING}{name}"
-    _remove_tree(disk, hidden)
-    for partition in range(policy.partitions):
-        directory = directory_of(hidden, partition)
-        disk.make_directory(directory)
-        write_document(disk, f"{directory}/{names.STATE}", "partition", PartitionState())
-    write_document(disk, f"{hidden}/{names.STREAM}", "stream", policy)
-    disk.rename(hidden, name)
-    disk.sync_directory("")
-
-
-def update_stream(disk: Disk, name: str, policy: StreamPolicy) -> None:
-    write_document(disk, f"{name}/{names.STREAM}", "stream", policy)
-
-
-def delete_stream(disk: Disk, name: str) -> None:
-    """Gone when this returns, also after a power loss."""
-    hidden = f"{_DELETED}{name}-{new_uid().hex()}"
-    disk.rename(name, hidden)
-    disk.sync_directory("")
-    _remove_tree(disk, hidden)
 
 
 def check_stream_name(name: object) -> None:
@@ -104,10 +142,10 @@ def check_stream_name(name: object) -> None:
 def unknown_stream(name: object, known: list[str]) -> NotFound:
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known)[:10]) or 'none'}"
-    return NotFound(f"no stream {name!r}: {hint} (create it with create_stream)")
+    return NotFound(f"no stream {name!r}: {hint}; a stream must be created before it is used")
 
 
-def check_update(name: str, old: StreamPolicy, new: StreamPolicy) -> None:
+def check_policy_change(name: str, old: StreamPolicy, new: StreamPolicy) -> None:
     """Conflict for what is fixed when a stream is created."""
     for field in ("partitions", "partition_by"):
         if getattr(old, field) != getattr(new, field):
@@ -116,24 +154,3 @@ def check_update(name: str, old: StreamPolicy, new: StreamPolicy) -> None:
             )
     if old.durability != new.durability and "memory" in (old.durability, new.durability):
         raise Conflict(f"stream {name!r}: durability cannot change between 'memory' and stored; create another stream")
-
-
-def _read_policy(disk: Disk, name: str) -> StreamPolicy | None:
-    try:
-        return read_document(disk, f"{name}/{names.STREAM}", "stream", StreamPolicy)
-    except NotFound:
-        logger.warning("directory without a stream ignored name=%s", name)
-        return None
-
-
-def _remove_tree(disk: Disk, path: str) -> None:
-    try:
-        entries = disk.list(path)
-    except NotFound:
-        return
-    for name in entries:
-        if name.endswith("/"):
-            _remove_tree(disk, f"{path}/{name.rstrip('/')}")
-        else:
-            disk.unlink(f"{path}/{name}")
-    disk.unlink(path)

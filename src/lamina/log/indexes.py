@@ -159,22 +159,15 @@ def build_keys(reader: SegmentReader) -> bytes:
 def frame_keys(reader: SegmentReader, frame: Frame) -> tuple[key_index.Entries, set[str]]:
     """Key entries and topics of one frame."""
     block = reader.block(frame)
-    if block.rows is not None:
-        keys: list[bytes | None] = [row.key for row in block.rows]
-        topics = [row.topic for row in block.rows]
-        seen = set(topics)
-    else:
-        assert block.batch is not None
-        column = block.batch.column("topic")
-        names = column.dictionary.to_pylist()
-        codes = column.indices.to_numpy()
-        seen = {names[code] for code in np.unique(codes).tolist()}
-        if "key" not in block.batch.schema.names:
-            return np.empty(0, key_index.ENTRY), seen
-        keys = block.batch.column("key").to_pylist()
-        topics = [names[code] for code in codes.tolist()]
-    relative = block.offset_array() - reader.base
-    return key_index.entries_of(keys, topics, relative.tolist()), seen
+    if block.rows is not None and all(row.key is None for row in block.rows):
+        return key_index.NO_ENTRIES, {row.topic for row in block.rows}
+    batch = block.stored()
+    topics = batch.column("topic")
+    names = topics.dictionary.to_pylist()
+    seen = {names[code] for code in np.unique(topics.indices.to_numpy()).tolist()}
+    if "key" not in batch.schema.names:
+        return key_index.NO_ENTRIES, seen
+    return key_index.entries_of(batch.column("key"), topics, block.offset_array() - reader.base), seen
 
 
 class SealedIndexes:

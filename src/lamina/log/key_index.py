@@ -1,7 +1,7 @@
 """The key index: which message is the last of a (topic, key). `<20-digit base>.keys`, docs/formats/keys.md.
 
-Entries are (key hash, topic hash, relative offset), sorted; one for each distinct (topic, key) of the segment.
-Hashes only narrow: the caller reads the message and compares. A Bloom filter over the key hashes answers most
+Entries are (key hash, topic hash, relative offset) as three columns, sorted; one for each distinct (topic, key) of a
+frame. Hashes only narrow: the caller reads the message and compares. A Bloom filter over the key hashes answers most
 "not here" questions from one or two cache lines.
 """
 
@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from crc32c import crc32c
 
 from lamina.errors import Corrupt
 from lamina.log.format import aligned, padding
 
 SUFFIX = ".keys"
-ENTRY = np.dtype([("key", "<u8"), ("topic", "<u4"), ("offset", "<u4")])
-Entries = npt.NDArray[np.void]
+ENTRY_BYTES = 16
 
 _MAGIC = b"LAMINAKY"
 _VERSION = 1
@@ -39,34 +40,63 @@ def topic_hash(topic: str) -> int:
     return crc32c(topic.encode())
 
 
-def entries_of(keys: Sequence[bytes | None], topics: Sequence[str], offsets: Iterable[int]) -> Entries:
-    """Sorted entries of messages in offset order, the last of each (topic, key) only."""
-    last: dict[tuple[str, bytes], int] = {}
-    for key, topic, offset in zip(keys, topics, offsets, strict=True):
-        if key is not None:
-            last[topic, key] = offset
-    entries = np.empty(len(last), ENTRY)
-    entries["key"] = np.fromiter((key_hash(key) for _, key in last), np.uint64, len(last))
-    hashes = {topic: topic_hash(topic) for topic in {topic for topic, _ in last}}
-    entries["topic"] = np.fromiter((hashes[topic] for topic, _ in last), np.uint32, len(last))
-    entries["offset"] = np.fromiter(last.values(), np.uint32, len(last))
-    return _sorted(entries)
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Columns of equal length, sorted by (key hash, topic hash, relative offset)."""
+
+    keys: npt.NDArray[np.uint64]
+    topics: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+NO_ENTRIES = Entries(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+
+
+def entries_of(keys: pa.Array, topics: pa.Array, offsets: npt.NDArray[np.int64]) -> Entries:
+    """Entries of messages in offset order: of each (topic, key) the last. Null keys have none.
+
+    `topics` is dictionary-coded. Only distinct keys and topics are hashed, by native code.
+    """
+    coded = keys.dictionary_encode()
+    has_key = coded.indices.is_valid().to_numpy(zero_copy_only=False)
+    if not has_key.any():
+        return NO_ENTRIES
+    names = topics.dictionary.to_pylist()
+    key_codes = coded.indices.fill_null(0).to_numpy().astype(np.int64)[has_key]
+    topic_codes = topics.indices.to_numpy().astype(np.int64)[has_key]
+    pairs = key_codes * len(names) + topic_codes
+    # The first of the reversed ones is the last: np.unique keeps first occurrences.
+    _, first = np.unique(pairs[::-1], return_index=True)
+    last = len(pairs) - 1 - first
+    hashes = _key_hashes(coded.dictionary.to_pylist())
+    topic_hashes = np.fromiter(map(topic_hash, names), np.uint32, len(names))
+    relative = offsets[has_key][last].astype(np.uint32)
+    return _sorted(hashes[key_codes[last]], topic_hashes[topic_codes[last]], relative)
 
 
 def merge(runs: Sequence[Entries]) -> Entries:
     """One sorted run. Superseded entries may stay: a look-up takes the largest matching offset."""
-    return _sorted(np.concatenate(runs)) if runs else np.empty(0, ENTRY)
+    if not runs:
+        return NO_ENTRIES
+    return _sorted(
+        np.concatenate([run.keys for run in runs]),
+        np.concatenate([run.topics for run in runs]),
+        np.concatenate([run.offsets for run in runs]),
+    )
 
 
 def find(entries: Entries, key: bytes, topic: str | None) -> Iterator[int]:
     """Relative offsets that may be messages of this key (and topic), newest first."""
     wanted = np.uint64(key_hash(key))
-    first = int(np.searchsorted(entries["key"], wanted, side="left"))
-    end = int(np.searchsorted(entries["key"], wanted, side="right"))
-    found = entries[first:end]
+    first = int(np.searchsorted(entries.keys, wanted, side="left"))
+    end = int(np.searchsorted(entries.keys, wanted, side="right"))
+    found = entries.offsets[first:end]
     if topic is not None:
-        found = found[found["topic"] == topic_hash(topic)]
-    return iter(np.sort(found["offset"])[::-1].tolist())
+        found = found[entries.topics[first:end] == topic_hash(topic)]
+    return iter(np.sort(found)[::-1].tolist())
 
 
 class KeyFile:
@@ -78,12 +108,15 @@ class KeyFile:
         magic, version, probes, body_crc, count, bloom_bytes, topics_bytes, _, crc = _HEADER.unpack_from(data)
         if magic != _MAGIC or version != _VERSION or crc != crc32c(data[: HEADER_BYTES - 4]):
             raise Corrupt(f"{where}: the key index's header is damaged")
-        entry_bytes = count * ENTRY.itemsize
+        entry_bytes = count * ENTRY_BYTES
         bloom_at = HEADER_BYTES + aligned(entry_bytes)
         topics_at = bloom_at + aligned(bloom_bytes)
         if len(data) != topics_at + topics_bytes or crc32c(data[HEADER_BYTES:]) != body_crc:
             raise Corrupt(f"{where}: the key index's checksum does not match")
-        self.entries: Entries = np.frombuffer(data[HEADER_BYTES : HEADER_BYTES + entry_bytes], ENTRY)
+        columns = np.split(
+            np.frombuffer(data[HEADER_BYTES : HEADER_BYTES + entry_bytes], "<u4"), [2 * count, 3 * count]
+        )
+        self.entries = Entries(columns[0].view("<u8"), columns[1], columns[2])
         self._bloom = data[bloom_at : bloom_at + bloom_bytes]
         self._probes = probes
         self._topics = data[topics_at:]
@@ -105,9 +138,15 @@ class KeyFile:
 
 def encode_keys(entries: Entries, topics: Iterable[str]) -> bytes:
     """The file's bytes. Topics hold no NUL, so NUL parts them."""
-    bloom = build_bloom(entries["key"])
+    bloom = build_bloom(entries.keys)
     names = "\0".join(sorted(set(topics))).encode()
-    entry_bytes = entries.tobytes()
+    entry_bytes = b"".join(
+        [
+            entries.keys.astype("<u8").tobytes(),
+            entries.topics.astype("<u4").tobytes(),
+            entries.offsets.astype("<u4").tobytes(),
+        ]
+    )
     body = b"".join([entry_bytes, padding(len(entry_bytes)), bloom, padding(len(bloom)), names])
     head = _HEADER.pack(_MAGIC, _VERSION, PROBES, crc32c(body), len(entries), len(bloom), len(names), 0, 0)[:-4]
     return head + struct.pack(">I", crc32c(head)) + body
@@ -132,5 +171,13 @@ def _probe_bits(hashed: int, bits: int, probes: int) -> Iterator[int]:
     return ((low + probe * high) % bits for probe in range(probes))
 
 
-def _sorted(entries: Entries) -> Entries:
-    return entries[np.lexsort((entries["offset"], entries["topic"], entries["key"]))]
+def _key_hashes(keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """`key_hash` of each, without a Python step per key."""
+    high = np.fromiter(map(crc32c, keys), np.uint64, len(keys))
+    low = np.fromiter(map(crc32, keys), np.uint64, len(keys))
+    return high << np.uint64(32) | low
+
+
+def _sorted(keys: npt.NDArray[np.uint64], topics: npt.NDArray[np.uint32], offsets: npt.NDArray[np.uint32]) -> Entries:
+    order = np.lexsort((offsets, topics, keys))
+    return Entries(keys[order], topics[order], offsets[order])

@@ -54,7 +54,7 @@ class PartitionView:
             raise OffsetOutOfRange(self._out_of_range(start, earliest, latest), earliest, latest)
         end = latest if end is None else min(end, latest)
         walk = self._backward(start, end) if descending else self._forward(start, end)
-        return self._decoded(walk, start, end, times or TimeRange())
+        return self._decoded(walk, times or TimeRange(), descending=descending)
 
     def get(self, offset: int) -> Message:
         """One message; OffsetOutOfRange outside the log, NotFound where compaction removed it."""
@@ -135,16 +135,13 @@ class PartitionView:
             end = first
 
     def _decoded(
-        self, walk: Iterable[tuple[SegmentHandle, int, int]], start: int, end: int, times: TimeRange
+        self, walk: Iterable[tuple[SegmentHandle, int, int]], times: TimeRange, *, descending: bool
     ) -> Iterator[Block]:
-        previous = start
         for handle, low, high in walk:
             if handle.damage is None and not _may_hold(handle.stats.ts_min, handle.stats.ts_max, times):
                 continue
             opened = handle.open(self._cache)
-            is_forward = low >= previous
-            previous = low
-            frames = opened.frames_between(low, high) if is_forward else opened.frames_backward(low, high)
+            frames = opened.frames_backward(low, high) if descending else opened.frames_between(low, high)
             for frame in frames:
                 if not _may_hold(frame.header.ts_min, frame.header.ts_max, times):
                     continue
@@ -157,14 +154,11 @@ class PartitionView:
         return f"offset {offset} is not in {self.stream}/{self.number}: {held}"
 
 
-def reversed_messages(blocks: Iterable[Block], stream: str, partition: int) -> Iterator[Message]:
-    """Messages newest first, of blocks that come newest first."""
-    for block in blocks:
-        yield from reversed(list(block.messages(stream, partition)))
+def coalesced(blocks: Iterable[Block], *, descending: bool = False) -> Iterator[Block]:
+    """The same messages, with runs of small packed blocks joined so that a batch is worth its overhead.
 
-
-def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The same messages, with runs of small packed blocks joined so that a batch is worth its overhead."""
+    Blocks that come newest first are joined in offset order too: the run as a whole is newest first.
+    """
     run: list[Block] = []
     rows = 0
     for block in blocks:
@@ -173,12 +167,12 @@ def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
             rows += len(block)
             continue
         if run:
-            yield _joined(run)
+            yield _joined(run[::-1] if descending else run)
         run, rows = ([block], len(block)) if block.rows is not None else ([], 0)
         if block.rows is None:
             yield block
     if run:
-        yield _joined(run)
+        yield _joined(run[::-1] if descending else run)
 
 
 def _joined(run: list[Block]) -> Block:

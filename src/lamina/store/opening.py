@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lamina.clock import Clock, SystemClock
 from lamina.disk import Disk, FileDisk, MemoryDisk
-from lamina.errors import Conflict, InvalidRequest, NotFound
-from lamina.log import catalog, names
+from lamina.errors import InvalidRequest, NotFound
+from lamina.log import Catalog
 from lamina.metrics import Metrics
 from lamina.settings import Settings
 from lamina.store.store import Store
@@ -36,22 +36,18 @@ def open_store(
     where = str(path)
     if disk is None:
         disk = MemoryDisk() if where == MEMORY else _file_disk(where, read_only=read_only)
+    catalog = Catalog(disk, where)
     future_us = int(settings.log.timestamp_future_seconds * 1e6)
     if read_only:
-        catalog.check_store(disk, where)
-        return Store(FollowedStreams(disk, settings.log), clock, future_us, metrics)
-    disk.make_directory("")
-    catalog.check_root(disk, where)
+        catalog.check()
+        return Store(FollowedStreams(disk, catalog, settings.log), clock, future_us, metrics)
+    lock = catalog.take_lock()
     try:
-        lock = disk.lock(names.LOCK)
-    except Conflict as error:
-        raise Conflict(f"{where} is in use: {error}; stop the other owner or open it with read_only=True") from error
-    try:
-        catalog.prepare_root(disk, clock.now_us())
+        catalog.prepare(clock.now_us())
     except BaseException:
         lock.close()
         raise
-    return Store(OwnedStreams(disk, lock, clock, settings.log, metrics), clock, future_us, metrics)
+    return Store(OwnedStreams(disk, catalog, lock, clock, settings.log, metrics), clock, future_us, metrics)
 
 
 def _file_disk(where: str, *, read_only: bool) -> FileDisk:

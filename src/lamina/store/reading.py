@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from lamina.errors import InvalidRequest, NotFound
-from lamina.log import Block, PartitionView, TimeRange, coalesced, reversed_messages
+from lamina.log import Block, PartitionView, TimeRange, coalesced
 from lamina.metrics import Metrics
 from lamina.model import Message, parse_ref, time_us
 from lamina.store.streams import OpenStream
@@ -59,27 +59,31 @@ class Reading:
         return parse_ref(getattr(ref, "ref", ref))  # type: ignore[arg-type]
 
     def messages(self) -> Iterator[Message]:
-        blocks = self._blocks()
-        stream, number = self.view.stream, self.view.number
-        if self.descending:
-            return islice(reversed_messages(blocks, stream, number), self.limit)
-        found = (message for block in blocks for message in block.messages(stream, number))
-        return islice(found, self.limit)
+        return self._messages(self._limited(self._blocks()))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        return self._limited(coalesced(self._blocks()))
+        return self._batches(coalesced(self._limited(self._blocks()), descending=self.descending))
 
-    def _limited(self, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
-        left = self.limit
+    def _messages(self, blocks: Iterator[Block]) -> Iterator[Message]:
+        stream, number = self.view.stream, self.view.number
+        for block in blocks:
+            found = block.messages(stream, number)
+            yield from reversed(list(found)) if self.descending else found
+
+    def _batches(self, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
         for block in blocks:
             batch = block.arrow()
-            if self.descending:
-                batch = batch.take(pa.array(range(batch.num_rows - 1, -1, -1)))
+            yield batch.take(pa.array(np.arange(batch.num_rows)[::-1])) if self.descending else batch
+
+    def _limited(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Cut to `limit` messages before any of them is decoded."""
+        left = self.limit
+        for block in blocks:
             if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            if batch.num_rows:
-                yield batch
+                block = block.last(left) if self.descending else block.first(left)
+                left -= len(block)
+            if len(block):
+                yield block
             if left == 0:
                 return
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lamina.clock import Clock
 from lamina.errors import Closed, Conflict, Denied, InvalidRequest
-from lamina.log import Partition, Producer, Stream, StreamPolicy, catalog
+from lamina.log import Partition, Producer, Stream, StreamPolicy, check_policy_change, check_stream_name
 from lamina.metrics import Metrics
 from lamina.model import (
     Message,
@@ -74,7 +74,7 @@ class Store:
             window_seconds=window_seconds,
             partition_by=partition_by,  # type: ignore[arg-type]
         )
-        catalog.check_stream_name(name)
+        check_stream_name(name)
         policy.check()
         with self._changing:
             owned = self._owned()
@@ -93,7 +93,7 @@ class Store:
                 raise InvalidRequest(f"a stream's policy has no {sorted(unknown)[0]!r}; it has {known}")
             new = msgspec.structs.replace(old, **changes)
             new.check()
-            catalog.check_update(name, old, new)
+            check_policy_change(name, old, new)
             owned.update(name, new)
 
     def delete_stream(self, name: str) -> None:

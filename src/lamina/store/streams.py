@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from lamina.clock import Clock
 from lamina.disk import Disk, Lock, MemoryDisk
-from lamina.errors import Denied, LaminaError
+from lamina.errors import Denied, LaminaError, Unavailable
 from lamina.log import (
+    Catalog,
     Flusher,
     FollowedPartition,
     LogSettings,
@@ -20,8 +21,9 @@ from lamina.log import (
     Sealer,
     Stream,
     StreamPolicy,
-    catalog,
     open_partition,
+    partition_directory,
+    unknown_stream,
 )
 from lamina.metrics import Metrics
 from lamina.model import partition_of
@@ -46,7 +48,14 @@ class OpenStream:
         self._partitions = partitions
         self._stream = stream
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the messages are in the memory of another process."""
+        return self._stream is None and self.policy.durability == "memory"
+
     def views(self) -> list[PartitionView]:
+        if self.is_elsewhere:
+            raise Unavailable(f"stream {self.name!r} is kept in its owner's memory: only that process can read it")
         return [partition.view for partition in self._partitions]
 
     def views_for(self, topic: str | None, key: bytes | None) -> list[PartitionView]:
@@ -80,8 +89,11 @@ class OpenStream:
 class OwnedStreams:
     """All streams of a directory whose lock this process holds."""
 
-    def __init__(self, disk: Disk, lock: Lock, clock: Clock, settings: LogSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, disk: Disk, catalog: Catalog, lock: Lock, clock: Clock, settings: LogSettings, metrics: Metrics
+    ) -> None:
         self._disk = disk
+        self._catalog = catalog
         self._lock = lock
         self._clock = clock
         self._settings = settings
@@ -92,8 +104,8 @@ class OwnedStreams:
         self.appenders: dict[str, Stream] = {}
         """The same streams for appending: one look-up on the way of every message. Empty once closed."""
         try:
-            for name, policy in catalog.read_policies(disk).items():
-                self._open(name, policy)
+            for name, document in catalog.streams().items():
+                self._open(name, document.policy)
             if "default" not in self._streams:
                 self.create("default", StreamPolicy())
         except BaseException:
@@ -110,15 +122,15 @@ class OwnedStreams:
     def get(self, name: str) -> OpenStream:
         stream = self._streams.get(name) if isinstance(name, str) else None
         if stream is None:
-            raise catalog.unknown_stream(name, list(self._streams))
+            raise unknown_stream(name, list(self._streams))
         return stream
 
     def create(self, name: str, policy: StreamPolicy) -> None:
-        catalog.create_stream(self._disk, name, policy)
+        self._catalog.create(name, policy)
         self._open(name, policy)
 
     def update(self, name: str, policy: StreamPolicy) -> None:
-        catalog.update_stream(self._disk, name, policy)
+        self._catalog.update(name, policy)
         stream = self._streams[name]
         stream.policy = stream.appender().policy = policy
         for partition in stream.owned_partitions():
@@ -127,7 +139,7 @@ class OwnedStreams:
     def delete(self, name: str) -> None:
         self.get(name).close()
         del self._streams[name], self.appenders[name]
-        catalog.delete_stream(self._disk, name)
+        self._catalog.delete(name)
 
     def gauge(self, metrics: Metrics) -> None:
         streams = list(self._streams.values())
@@ -159,7 +171,7 @@ class OwnedStreams:
             context = PartitionContext(
                 name,
                 number,
-                catalog.directory_of(name, number),
+                partition_directory(name, number),
                 disk,
                 self._disk,
                 self._clock,
@@ -193,11 +205,13 @@ class OwnedStreams:
 class FollowedStreams:
     """All streams of a directory, read beside its owner. The directory is looked at again for unknown names."""
 
-    def __init__(self, disk: Disk, settings: LogSettings) -> None:
+    def __init__(self, disk: Disk, catalog: Catalog, settings: LogSettings) -> None:
         self._disk = disk
+        self._catalog = catalog
         self._settings = settings
         self._cache = OpenSegments(settings.open_segments_max)
         self._refreshing = threading.Lock()
+        self._uids: dict[str, str] = {}
         self.appenders: dict[str, Stream] = {}  # nothing can be appended here
         self._streams: dict[str, OpenStream] = {}
         self._refresh()
@@ -207,10 +221,14 @@ class FollowedStreams:
         return sorted(self._streams)
 
     def get(self, name: str) -> OpenStream:
-        if name not in self._streams:
+        """As the owner has it now: its policy may have changed, or another stream may have its name."""
+        document = self._catalog.stream(name) if isinstance(name, str) and name in self._uids else None
+        if document is None or self._uids.get(name) != document.uid:
             self._refresh()
+        elif self._streams[name].policy != document.policy:
+            self._streams[name].policy = document.policy
         if name not in self._streams:
-            raise catalog.unknown_stream(name, list(self._streams))
+            raise unknown_stream(name, list(self._streams))
         return self._streams[name]
 
     def gauge(self, metrics: Metrics) -> None:
@@ -227,15 +245,20 @@ class FollowedStreams:
 
     def _refresh(self) -> None:
         with self._refreshing:
-            policies = catalog.read_policies(self._disk)
-            for name in set(self._streams) - set(policies):
-                self._streams.pop(name).close()
-            for name in set(policies) - set(self._streams):
-                self._streams[name] = self._follow(name, policies[name])
+            found = self._catalog.streams()
+            for name, uid in list(self._uids.items()):
+                if name not in found or found[name].uid != uid:
+                    del self._uids[name]
+                    self._streams.pop(name).close()
+            for name, document in found.items():
+                if name not in self._uids:
+                    self._streams[name] = self._follow(name, document.policy)
+                    self._uids[name] = document.uid
+                self._streams[name].policy = document.policy
 
     def _follow(self, name: str, policy: StreamPolicy) -> OpenStream:
         partitions = [
-            FollowedPartition(self._disk, catalog.directory_of(name, number), name, number, self._settings, self._cache)
+            FollowedPartition(self._disk, partition_directory(name, number), name, number, self._settings, self._cache)
             for number in range(policy.partitions)
         ]
         return OpenStream(name, policy, self._disk, self._cache, partitions, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lamina.log import PartitionView, SegmentCheck, catalog, foreign_files, verify_partition
+from lamina.log import PartitionView, SegmentCheck, foreign_files, partition_directory, verify_partition
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.streams import FollowedStreams, OpenStream, OwnedStreams
 
 
 def stream_info(stream: OpenStream) -> StreamInfo:
-    views = stream.views()
-    partitions = [_partition_info(view, epoch) for view, epoch in zip(views, stream.epochs(), strict=True)]
+    views = [] if stream.is_elsewhere else stream.views()
+    partitions = [_partition_info(view, epoch) for view, epoch in zip(views, stream.epochs(), strict=False)]
     size = sum(partition.bytes for partition in partitions)
     messages = sum(partition.messages for partition in partitions)
     return StreamInfo(stream.name, stream.policy, partitions, messages, size, {"hot": size})
@@ -45,8 +45,10 @@ def verify(streams: OwnedStreams | FollowedStreams) -> VerifyReport:
     rebuilt: list[str] = []
     dropped_bytes = 0
     for stream in streams.all():
+        if stream.is_elsewhere:
+            continue
         for view in stream.views():
-            directory = catalog.directory_of(stream.name, view.number)
+            directory = partition_directory(stream.name, view.number)
             checks += verify_partition(stream.disk, directory, view, stream.cache)
             foreign += [f"{directory}/{name}" for name in foreign_files(stream.disk, directory, view.segments)]
         for report in stream.reports():
