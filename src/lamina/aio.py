@@ -229,10 +229,11 @@ class AsyncProducer:
         key: bytes | None = None,
         labels: Mapping[str, str] | None = None,
         timestamp: int | datetime | None = None,
+        ttl: float | None = None,
         priority: int | None = None,
     ) -> None:
         send = partial(
-            self._producer.send, topic, value, key=key, labels=labels, timestamp=timestamp, priority=priority
+            self._producer.send, topic, value, key=key, labels=labels, timestamp=timestamp, ttl=ttl, priority=priority
         )
         if self._producer.has_room():
             send()

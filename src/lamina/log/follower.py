@@ -116,9 +116,7 @@ class FollowedPartition:
         found = (names.base_of(name) for name in self._disk.list(self._directory))
         bases = [base for base in found if base is not None and base <= head.segment]
         for base, following in zip(bases, [*bases[1:], head.end], strict=False):
-            handle = known.get(base) or sealed_handle(
-                self._disk, self._directory, base, self._settings.index_interval_bytes, None
-            )
+            handle = known.get(base) or sealed_handle(self._disk, self._directory, base, None)
             if handle is not None and handle.end == following:
                 yield handle
             elif base == head.segment:

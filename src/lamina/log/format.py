@@ -98,6 +98,7 @@ class Footer(msgspec.Struct, frozen=True):
     appended_max: int
     frames: int
     body_crc: int
+    index_interval_bytes: int
     side_files: dict[str, tuple[int, int]]
     """Suffix -> (bytes, CRC32C): a side file that differs belongs to another version of this segment."""
 

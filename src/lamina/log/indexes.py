@@ -183,14 +183,12 @@ class SealedIndexes:
         reader: SegmentReader,
         footer: Footer,
         *,
-        interval_bytes: int,
         repair: Callable[[str], None] | None,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._reader = reader
         self._footer = footer
-        self._interval_bytes = interval_bytes
         self._repair = repair
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
@@ -222,7 +220,7 @@ class SealedIndexes:
         return None if self._matches(suffix, data) else f"{path} is damaged"
 
     def _places(self) -> PlaceIndexes:
-        return build_places(self._reader, self._interval_bytes)
+        return build_places(self._reader, self._footer.index_interval_bytes)
 
     def _load(self, suffix: str, rebuild: Callable[[], bytes]) -> tuple[memoryview | bytes, str]:
         path, data = self._read(suffix)

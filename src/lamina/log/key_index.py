@@ -106,8 +106,10 @@ class KeyFile:
         if len(data) < HEADER_BYTES:
             raise Corrupt(f"{where}: {len(data)} bytes are no key index")
         magic, version, probes, body_crc, count, bloom_bytes, topics_bytes, _, crc = _HEADER.unpack_from(data)
-        if magic != _MAGIC or version != _VERSION or crc != crc32c(data[: HEADER_BYTES - 4]):
+        if magic != _MAGIC or crc != crc32c(data[: HEADER_BYTES - 4]):
             raise Corrupt(f"{where}: the key index's header is damaged")
+        if version != _VERSION:
+            raise Corrupt(f"{where}: key index format {version}, this Lamina reads format {_VERSION}; upgrade Lamina")
         entry_bytes = count * ENTRY_BYTES
         bloom_at = HEADER_BYTES + aligned(entry_bytes)
         topics_at = bloom_at + aligned(bloom_bytes)

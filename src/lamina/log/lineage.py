@@ -21,6 +21,10 @@ class PartitionState(msgspec.Struct, frozen=True):
     def epoch(self) -> int:
         return self.lineage[-1][0]
 
+    def epoch_of(self, offset: int) -> int:
+        """The epoch in which the offset was written."""
+        return max((epoch for epoch, first in self.lineage if first <= offset), default=self.lineage[0][0])
+
     def with_new_epoch(self, end: int) -> PartitionState:
         """The next epoch begins at `end`. Epochs that begin there too or later held nothing and go away."""
         kept = [(epoch, first) for epoch, first in self.lineage if first < end]

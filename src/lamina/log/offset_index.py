@@ -97,7 +97,7 @@ class OffsetIndex:
         """An index in memory alone: to read a sealed one, or to build one anew."""
         index = cls.__new__(cls)
         index.base_offset = base_offset
-        index.max_entries = ENTRIES_MAX
+        index.max_entries = POSITION_MAX  # what the log was rolled by when it was written stays as it is
         index.interval_bytes = interval_bytes
         index.path = where
         index._closed = False

@@ -48,8 +48,7 @@ class PartitionContext:
 
     def sealed_handle(self, base: int) -> SegmentHandle | None:
         """None if the segment has no valid footer."""
-        interval_bytes = self.settings.index_interval_bytes
-        return sealed_handle(self.disk, self.directory, base, interval_bytes, self._count_rebuilt)
+        return sealed_handle(self.disk, self.directory, base, self._count_rebuilt)
 
     def _count_rebuilt(self, _path: str) -> None:
         self.metrics.add("lamina_recovery_side_files_rebuilt_total")
@@ -128,6 +127,8 @@ class Partition:
             head = self._head_record()
         try:
             active.sync()
+        except Closed:
+            return  # rolled meanwhile, and synced before that
         except LaminaError as error:
             self._refuse(f"fsync failed ({error})")
             return
@@ -212,6 +213,7 @@ class Partition:
                 admitted.append(entry)
             elif known.count == entry.pending.count:
                 entry.first = known.first
+                entry.epoch = self.state.epoch_of(known.first)
             else:
                 entry.error = Conflict(
                     f"producer {entry.pending.producer} is in the log with {known.count} messages, "

@@ -31,7 +31,6 @@ class Scan:
     end_position: int
     stats: SegmentStats
     damage: str | None = None
-    is_sealed_copy: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ def scan(
     expected = 0
     while (header := _whole_frame(data, position, expected)) is not None:
         if header.codec == Codec.FOOTER:
-            return Scan(end_position, stats, is_sealed_copy=True)
+            return Scan(end_position, stats)
         if header.codec == Codec.PRODUCERS:
             if producers is not None:
                 start = position + header.payload_start

@@ -226,6 +226,7 @@ def _finish(disk: Disk, directory: str, path: str, reader: SegmentReader, interv
         appended_max=stats.appended_max,
         frames=stats.frames,
         body_crc=crc32c(reader.whole()),
+        index_interval_bytes=interval_bytes,
         side_files={suffix: (len(data), crc32c(data)) for suffix, data in side_files.items()},
     )
     return _append_footer(disk, path, reader.limit, footer)

@@ -15,9 +15,7 @@ from lamina.log.segments import OpenSegment, SegmentHandle, SegmentState
 Repair = Callable[[str], None]
 
 
-def sealed_handle(
-    disk: Disk, directory: str, base: int, interval_bytes: int, repair: Repair | None
-) -> SegmentHandle | None:
+def sealed_handle(disk: Disk, directory: str, base: int, repair: Repair | None) -> SegmentHandle | None:
     """The handle, or None if the segment has no valid footer. `repair` hears of side files it had to rebuild."""
     sealed = read_footer(disk, directory, base)
     if sealed is None:
@@ -34,19 +32,17 @@ def sealed_handle(
     )
 
     def opener() -> OpenSegment:
-        return open_sealed(disk, directory, base, sealed, interval_bytes, repair)
+        return open_sealed(disk, directory, base, sealed, repair)
 
     return SegmentHandle(base, base + footer.end, sealed.file_bytes, SegmentState.SEALED, stats, opener)
 
 
-def open_sealed(
-    disk: Disk, directory: str, base: int, sealed: Sealed, interval_bytes: int, repair: Repair | None
-) -> OpenSegment:
+def open_sealed(disk: Disk, directory: str, base: int, sealed: Sealed, repair: Repair | None) -> OpenSegment:
     """Corrupt if the file is not the one that the footer describes."""
     reader = SegmentReader(disk, directory, base, sealed.footer_position)
     if reader.uid != sealed.footer.uid:
         reader.close()
         raise Corrupt(f"{reader.path}: header and footer name different segments")
     reader.freeze()
-    indexes = SealedIndexes(disk, directory, reader, sealed.footer, interval_bytes=interval_bytes, repair=repair)
+    indexes = SealedIndexes(disk, directory, reader, sealed.footer, repair=repair)
     return OpenSegment(reader, indexes)

@@ -47,8 +47,9 @@ class Stream:
         self.policy = policy
         self.partitions = partitions
         self._settings = settings
-        self._producer_lock = threading.Lock()  # guards _producer_locks
+        self._producer_lock = threading.Lock()  # guards the two below
         self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
+        self._claimed: set[str] = set()
 
     @property
     def frame_bytes_target(self) -> int:
@@ -73,6 +74,17 @@ class Stream:
         """The highest sequence that the producer has used in any partition."""
         seen = [last for partition in self.partitions if (last := partition.last_sequence(producer)) is not None]
         return max(seen, default=None)
+
+    def claim_producer(self, producer: str) -> None:
+        """Conflict if another pipeline numbers its calls under this id: one would swallow the other's messages."""
+        with self._producer_lock:
+            if producer in self._claimed:
+                raise Conflict(f"producer {producer!r} is in use; give each producer an id of its own")
+            self._claimed.add(producer)
+
+    def release_producer(self, producer: str) -> None:
+        with self._producer_lock:
+            self._claimed.discard(producer)
 
     def append_rows(self, rows: Sequence[Row], producer: Producer | None = None) -> Receipt:
         """Many messages. Those of one partition are durable together or not at all, up to APPEND_BYTES_MAX."""

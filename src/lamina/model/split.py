@@ -46,7 +46,11 @@ def split_batch(batch: pa.RecordBatch, partitions: int, by: PartitionBy) -> dict
             ),
             np.int64,
         )
-    present = np.flatnonzero(np.bincount(part_of_row, minlength=partitions))
+    counts = np.bincount(part_of_row, minlength=partitions)
+    present = np.flatnonzero(counts).tolist()
     if len(present) == 1:
-        return {int(present[0]): batch}
-    return {int(part): slice_compact(batch.take(pa.array(np.flatnonzero(part_of_row == part)))) for part in present}
+        return {present[0]: batch}
+    # One gather puts the parts behind each other in their own order; each is then a slice of it.
+    gathered = batch.take(pa.array(np.argsort(part_of_row, kind="stable")))
+    ends = np.cumsum(counts).tolist()
+    return {part: slice_compact(gathered.slice(ends[part] - counts[part], counts[part])) for part in present}

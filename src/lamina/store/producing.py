@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,7 @@ from typing import Self
 from lamina.clock import Clock, new_uid
 from lamina.errors import Closed, InvalidRequest, LaminaError, Unavailable
 from lamina.log import Stream
-from lamina.model import PRODUCER_ID_BYTES_MAX, Row, check_text, make_row, row_bytes
+from lamina.model import PRODUCER_ID_BYTES_MAX, Row, check_text, row_bytes
 
 _ATTEMPTS = 4
 _BACKOFF_SECONDS = 0.05
@@ -26,7 +26,13 @@ class PipelinedProducer:
     """
 
     def __init__(
-        self, stream: Stream, clock: Clock, future_us: int, id: str | None, linger: float, max_batch_bytes: int
+        self,
+        stream: Stream,
+        make_row: Callable[..., Row],
+        clock: Clock,
+        id: str | None,
+        linger: float,
+        max_batch_bytes: int,
     ) -> None:
         if id is not None:
             check_text("producer id", id, PRODUCER_ID_BYTES_MAX)
@@ -35,9 +41,10 @@ class PipelinedProducer:
         if not 1 <= max_batch_bytes <= 32 << 20:
             raise InvalidRequest(f"max_batch_bytes must be 1 to 32 MiB, not {max_batch_bytes!r}")
         self.id = id or new_uid().hex()
+        stream.claim_producer(self.id)
         self._stream = stream
         self._clock = clock
-        self._future_us = future_us
+        self._make_row = make_row
         self._linger = linger
         self._max_batch_bytes = max_batch_bytes
         self._sequence = stream.last_sequence(self.id)
@@ -60,19 +67,11 @@ class PipelinedProducer:
         key: bytes | None = None,
         labels: Mapping[str, str] | None = None,
         timestamp: int | datetime | None = None,
+        ttl: float | None = None,
         priority: int | None = None,
     ) -> None:
         """Queue one message; waits only while too much is queued."""
-        row = make_row(
-            topic,
-            value,
-            key,
-            labels,
-            timestamp,
-            now_us=self._clock.now_us(),
-            future_us=self._future_us,
-            priority=priority,
-        )
+        row = self._make_row(topic, value, key, labels, timestamp, ttl, priority)
         with self._changed:
             while self._bytes >= _WAITING_BATCHES_MAX * self._max_batch_bytes and not self._error:
                 self._changed.wait()
@@ -102,6 +101,7 @@ class PipelinedProducer:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
+        self._stream.release_producer(self.id)
         if self._error is not None and not isinstance(self._error, Closed):
             raise self._error
 
@@ -142,10 +142,22 @@ class PipelinedProducer:
                 self._changed.wait(left)
             if not self._rows:
                 return None
-            rows, self._rows, self._bytes = self._rows, [], 0
+            rows = self._cut()
             self._storing = True
             self._changed.notify_all()
             return rows
+
+    def _cut(self) -> list[Row]:
+        """The oldest rows that make a batch; others that wait come with the next."""
+        size = count = 0
+        for row in self._rows:
+            if count and size + row_bytes(row) > self._max_batch_bytes:
+                break
+            size += row_bytes(row)
+            count += 1
+        rows, self._rows = self._rows[:count], self._rows[count:]
+        self._bytes -= size
+        return rows
 
     def _store(self, rows: list[Row]) -> LaminaError | None:
         """Retry under the same sequence: an attempt that did go through is recognised, not repeated."""

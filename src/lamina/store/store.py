@@ -196,7 +196,7 @@ class Store:
         self, stream: str = "default", id: str | None = None, linger: float = 0.005, max_batch_bytes: int = 1 << 20
     ) -> PipelinedProducer:
         """A pipeline for many single messages: exactly once, batched in the background; leaving it flushes."""
-        return PipelinedProducer(self.appender(stream), self._clock, self._future_us, id, linger, max_batch_bytes)
+        return PipelinedProducer(self.appender(stream), self.row, self._clock, id, linger, max_batch_bytes)
 
     # Reading
 
