@@ -121,9 +121,8 @@ class AsyncStore:
         descending: bool = False,
     ) -> AsyncIterator[Message]:
         """As `Store.read`; messages are fetched a few hundred at a time."""
-        times = {"start_time": start_time, "end_time": end_time}
-        read = partial(self._store.read, topic, stream, partition, start, end, limit, descending=descending, **times)
-        found = await self._run(read)
+        read = partial(self._store.read, start_time=start_time, end_time=end_time, descending=descending)
+        found = await self._run(read, topic, stream, partition, start, end, limit)
         while messages := await self._run(_take, found, _MESSAGES_FETCHED):
             for message in messages:
                 yield message
@@ -142,11 +141,8 @@ class AsyncStore:
         descending: bool = False,
     ) -> AsyncIterator[pa.RecordBatch]:
         """As `Store.read_arrow`."""
-        times = {"start_time": start_time, "end_time": end_time}
-        read = partial(
-            self._store.read_arrow, topic, stream, partition, start, end, limit, descending=descending, **times
-        )
-        found = await self._run(read)
+        read = partial(self._store.read_arrow, start_time=start_time, end_time=end_time, descending=descending)
+        found = await self._run(read, topic, stream, partition, start, end, limit)
         while batches := await self._run(_take, found, 1):
             for batch in batches:
                 yield batch

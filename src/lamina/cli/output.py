@@ -12,7 +12,7 @@ from typing import NoReturn
 import msgspec
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -130,7 +130,7 @@ def shortened(text: str) -> str:
 def progress(label: str, total: int | None) -> Iterator[Progress]:
     """A bar with one task on stderr, if a person looks at it; total None is a bar that only shows life."""
     columns = [TextColumn("{task.description}"), BarColumn()]
-    more = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
+    more = [] if total is None else [TaskProgressColumn(), TimeRemainingColumn()]
     console = Console(stderr=True)
     with Progress(*columns, *more, console=console, transient=True, disable=not console.is_terminal) as bar:
         bar.add_task(label, total=total)

@@ -33,8 +33,8 @@ def list_segments(
 
 def verify(session: Session) -> None:
     """Check every byte of every segment against its checksums. Changes nothing."""
-    with session.reading() as store, output.progress("verifying", None):
-        report = store.verify()
+    with session.reading() as store, output.progress("verifying", 0) as bar:
+        report = store.verify(lambda done, total: bar.update(bar.task_ids[0], completed=done, total=total))
     if session.as_json:
         output.print_json(_document(report))
     else:

@@ -106,11 +106,12 @@ class MemoryFile:
         self._contents = None
 
     def _checked(self, *numbers: int) -> Contents:
-        if self._contents is None:
+        contents = self._contents  # read once: another thread may close the file meanwhile
+        if contents is None:
             raise Closed(f"{self._path}: the file was closed")
         if numbers and min(numbers) < 0:
             raise InvalidRequest(f"{self._path}: a position, length or size is negative")
-        return self._contents
+        return contents
 
     def _for_writing(self, number: int) -> Contents:
         contents = self._checked(number)

@@ -26,7 +26,7 @@ from lamina.log.partition import Partition, PartitionContext
 from lamina.log.recovery import RecoveryReport
 from lamina.log.segments import OpenSegments, SegmentState
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
-from lamina.log.stream import Producer, Stream
+from lamina.log.stream import Producer, Stream, not_confirmed
 from lamina.log.verify import SegmentCheck, foreign_files, verify_partition
 from lamina.log.view import PartitionView, TimeRange, coalesced
 from lamina.log.workers import Flusher, Sealer
@@ -60,6 +60,7 @@ __all__ = [
     "check_stream_name",
     "coalesced",
     "foreign_files",
+    "not_confirmed",
     "open_partition",
     "packed_bytes",
     "partition_directory",

@@ -78,8 +78,6 @@ class ActiveSegment:
         parts: list[bytes | memoryview] = [encode_segment_header(uid)]
         if len(producers):
             parts += _state_frame(producers.encode(base), now_us)
-        # An earlier attempt may have left its file: nothing in it can have been acknowledged.
-        disk.unlink(path)
         file = disk.open(path, "create")
         try:
             file.append(parts)
@@ -90,8 +88,6 @@ class ActiveSegment:
             return cls(file, base, size, SegmentStats(), places, SegmentReader(disk, directory, base, size))
         except LaminaError:
             file.close()
-            # A file nobody wrote to yet may go; what stays behind is an empty segment that recovery accepts.
-            disk.unlink(path)
             raise
 
     def fits(self, drafts: Sequence[Draft], count: int, settings: LogSettings) -> bool:

@@ -47,7 +47,8 @@ class Catalog:
         """Conflict if another owner has it. Nothing is written into a directory of other people's files."""
         self._disk.make_directory("")
         entries = self._disk.list("")
-        foreign = [name for name in entries if not name.startswith(".") and name not in ("lost+found/", names.LOCK)]
+        ours = ("lost+found/", names.LOCK, names.STORE + names.TEMPORARY)
+        foreign = [name for name in entries if not name.startswith(".") and name not in ours]
         if foreign and names.STORE not in entries:
             shown = ", ".join(foreign[:3]) + (" …" if len(foreign) > 3 else "")
             raise InvalidRequest(
@@ -107,10 +108,14 @@ class Catalog:
         old = read_document(self._disk, path, "stream", StreamDocument)
         write_document(self._disk, path, "stream", StreamDocument(old.uid, policy))
 
-    def delete(self, name: str) -> None:
-        """Gone when this returns, also after a power loss."""
+    def hide(self, name: str) -> str:
+        """The first step of a deletion, all or nothing: the name under which `remove` finds what is left."""
         hidden = f"{_DELETED}{name}-{new_uid().hex()}"
         self._disk.rename(name, hidden)
+        return hidden
+
+    def remove(self, hidden: str) -> None:
+        """Gone when this returns, also after a power loss."""
         self._disk.sync_directory("")
         self._remove_tree(hidden)
 
@@ -137,6 +142,8 @@ def check_stream_name(name: object) -> None:
             f"{name!r} is not a stream name: 1 to 128 letters, digits, '.', '_' or '-', "
             "beginning with a letter or a digit"
         )
+    if name in (names.LOCK, names.STORE) or name.endswith(names.TEMPORARY):
+        raise InvalidRequest(f"{name!r} is the name of a file of the store; choose another name for the stream")
 
 
 def unknown_stream(name: object, known: list[str]) -> NotFound:

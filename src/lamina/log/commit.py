@@ -6,6 +6,7 @@ quarter of the last commit's time. Without that, groups alternate between one ca
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from lamina.errors import Closed, LaminaError, Unavailable
 from lamina.log.framing import Pending
 
 LINGER_SHARE = 0.25
+
+logger = logging.getLogger(__name__)
 
 
 class Sink(Protocol):
@@ -194,7 +197,11 @@ class _Committer:
 
     def _run(self) -> None:
         while self._wanted.get():
-            self._lead()
+            try:
+                self._lead()
+            except Exception:
+                # Every entry of the group has heard of it; this thread must live on for the others.
+                logger.exception("commit interrupted")
 
 
 def _fail(group: list[Entry], error: BaseException) -> None:

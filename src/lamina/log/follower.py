@@ -22,7 +22,15 @@ from lamina.log.offset_index import OffsetIndex
 from lamina.log.recovery import scan
 from lamina.log.sealed import sealed_handle
 from lamina.log.segment import SegmentReader
-from lamina.log.segments import OpenSegment, OpenSegments, SegmentHandle, SegmentSet, SegmentState, unopenable
+from lamina.log.segments import (
+    OpenSegment,
+    OpenSegments,
+    SegmentHandle,
+    SegmentSet,
+    SegmentState,
+    quarantined,
+    with_gaps,
+)
 from lamina.log.settings import LogSettings
 from lamina.log.time_index import TimeIndex
 from lamina.log.view import PartitionView
@@ -42,7 +50,6 @@ class FollowedPartition:
         self._cache = cache
         self._lock = threading.Lock()
         self._segments = SegmentSet()
-        self._head_file: HeadFile | None = None
         self._head: Head | None = None
         self._tail: _Tail | None = None
         self.state = PartitionState()
@@ -61,8 +68,6 @@ class FollowedPartition:
 
     def close(self) -> None:
         with self._lock:
-            if self._head_file is not None:
-                self._head_file.close()
             if self._tail is not None:
                 self._tail.reader.close()
 
@@ -81,12 +86,15 @@ class FollowedPartition:
                     raise
 
     def _read_head(self) -> Head | None:
-        if self._head_file is None:
-            try:
-                self._head_file = HeadFile.open(self._disk, self._directory, write=False)
-            except NotFound:
-                return None  # a stream kept in memory, or one that is just being created
-        return self._head_file.read()
+        """By name each time: an owner that finds no head makes a new file."""
+        try:
+            file = HeadFile.open(self._disk, self._directory, write=False)
+        except NotFound:
+            return None  # one that is just being created
+        try:
+            return file.read()
+        finally:
+            file.close()
 
     def _read_state(self) -> PartitionState:
         return read_document(self._disk, f"{self._directory}/{names.STATE}", "partition", PartitionState)
@@ -105,7 +113,8 @@ class FollowedPartition:
         """Take stock of the directory; a segment deleted meanwhile means taking stock again."""
         for attempt in range(_LIST_ATTEMPTS):
             try:
-                self._segments.handles = tuple(self._handles(head))
+                found = with_gaps(list(self._handles(head)), self._read_state().start, head.end, self._directory)
+                self._segments.handles = tuple(found)
                 return
             except NotFound:
                 if attempt == _LIST_ATTEMPTS - 1:
@@ -159,7 +168,7 @@ def _closed_handle(disk: Disk, directory: str, base: int, end: int, settings: Lo
     reader.freeze()
     if base + found.stats.end != end:
         damage = f"{reader.path}: whole frames end at offset {base + found.stats.end}, the next segment begins at {end}"
-        return SegmentHandle(base, end, reader.limit, SegmentState.QUARANTINED, found.stats, unopenable, damage)
+        return quarantined(base, end, damage)
     opened = OpenSegment(reader, LiveIndexes(places, reader))
     return SegmentHandle(base, end, found.end_position, SegmentState.CLOSED, found.stats, lambda: opened)
 

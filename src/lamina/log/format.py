@@ -174,7 +174,7 @@ def decode_frame_header(data: memoryview, position: int) -> FrameHeader | None:
     if crc != _CRC.unpack_from(data, table_start - 4)[0]:
         return None
     if version != VERSION:
-        raise Corrupt(f"byte {position}: frame format {version}, this Lamina reads format {VERSION}; upgrade Lamina")
+        raise Corrupt(f"frame format {version}, this Lamina reads format {VERSION}; upgrade Lamina")
     return header
 
 

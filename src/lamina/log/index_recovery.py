@@ -22,7 +22,7 @@ class IndexRecovery:
         log_path: Path, base_offset: int, *, interval_bytes: int = INTERVAL_BYTES, max_entries: int = ENTRIES_MAX
     ) -> OffsetIndex:
         """Write the index anew from the log's whole frames (beside the old one, then renamed) and open it."""
-        wanted = _wanted_entries(log_path, base_offset, interval_bytes)
+        wanted = _wanted_entries(log_path, base_offset, interval_bytes, max_entries)
         data = b"".join(entry.to_bytes() for entry in wanted)
         replace_file(FileDisk(log_path.parent), side_name(base_offset, SUFFIX), data)
         return OffsetIndex(base_offset, log_path.parent, max_entries, interval_bytes)
@@ -30,7 +30,8 @@ class IndexRecovery:
     @staticmethod
     def validate_index(index: OffsetIndex, log_path: Path) -> bool:
         """Whether every entry points at a whole frame with that offset and none is missing."""
-        return list(index.entries()) == _wanted_entries(log_path, index.base_offset, index.interval_bytes)
+        wanted = _wanted_entries(log_path, index.base_offset, index.interval_bytes, index.max_entries)
+        return list(index.entries()) == wanted
 
     @staticmethod
     def recover_or_rebuild(
@@ -49,7 +50,7 @@ class IndexRecovery:
         )
 
 
-def _wanted_entries(log_path: Path, base_offset: int, interval_bytes: int) -> list[IndexEntry]:
+def _wanted_entries(log_path: Path, base_offset: int, interval_bytes: int, max_entries: int) -> list[IndexEntry]:
     if base_of(log_path.name) != base_offset:
         raise InvalidRequest(f"{log_path.name} is not the segment with base offset {base_offset}")
     file = FileDisk(log_path.parent).open(log_path.name, "read")
@@ -58,7 +59,7 @@ def _wanted_entries(log_path: Path, base_offset: int, interval_bytes: int) -> li
     finally:
         file.close()
     decode_segment_header(data[:64], str(log_path))
-    index = OffsetIndex.of_bytes(base_offset, interval_bytes=interval_bytes)
+    index = OffsetIndex.of_bytes(base_offset, max_entries=max_entries, interval_bytes=interval_bytes)
 
     def visit(frame: Frame) -> None:
         if frame.header.count:

@@ -39,19 +39,20 @@ class PlaceIndexes:
 
     def add(self, frame: Frame) -> None:
         """Take the next frame into account. A disk that refuses costs only the files: they can be rebuilt."""
+        offset, position = self.offsets.base_offset + frame.header.first, frame.position
+        before = self._ts_max if self.offsets.entries_count else BEFORE_ALL
+        if frame.header.count and self._written(lambda: self.offsets.append(offset, position)):
+            self._written(lambda: self.times.append(before, frame.header.first, position))
+        self._ts_max = max(self._ts_max, frame.header.ts_max)
+
+    def _written(self, append: Callable[[], bool]) -> bool:
         try:
-            self._add(frame)
+            return append()
         except Unavailable as error:
             logger.warning("side files left behind path=%s error=%s", self.offsets.path, error)
             self.offsets.detach()
             self.times.detach()
-            self._add(frame)
-
-    def _add(self, frame: Frame) -> None:
-        is_first = self.offsets.entries_count == 0
-        if frame.header.count and self.offsets.append(self.offsets.base_offset + frame.header.first, frame.position):
-            self.times.append(BEFORE_ALL if is_first else self._ts_max, frame.header.first, frame.position)
-        self._ts_max = max(self._ts_max, frame.header.ts_max)
+            return append()
 
     def resume(self, ts_max: int) -> None:
         """Go on behind frames whose largest timestamp is `ts_max`."""

@@ -92,12 +92,18 @@ class OffsetIndex:
 
     @classmethod
     def of_bytes(
-        cls, base_offset: int, data: memoryview | bytes = b"", *, interval_bytes: int = INTERVAL_BYTES, where: str = ""
+        cls,
+        base_offset: int,
+        data: memoryview | bytes = b"",
+        *,
+        max_entries: int = POSITION_MAX,
+        interval_bytes: int = INTERVAL_BYTES,
+        where: str = "",
     ) -> OffsetIndex:
         """An index in memory alone: to read a sealed one, or to build one anew."""
         index = cls.__new__(cls)
         index.base_offset = base_offset
-        index.max_entries = POSITION_MAX  # what the log was rolled by when it was written stays as it is
+        index.max_entries = max_entries
         index.interval_bytes = interval_bytes
         index.path = where
         index._closed = False

@@ -20,7 +20,7 @@ from lamina.log.partition import Partition, PartitionContext, head_of
 from lamina.log.producers import Producers
 from lamina.log.recovery import RecoveryReport, Scan, scan
 from lamina.log.segment import SegmentReader
-from lamina.log.segments import OpenSegment, SegmentHandle, SegmentSet, SegmentState, unopenable
+from lamina.log.segments import OpenSegment, SegmentHandle, SegmentSet, SegmentState, quarantined, with_gaps
 from lamina.log.settings import StreamPolicy
 from lamina.log.time_index import TimeIndex
 
@@ -51,8 +51,7 @@ class _Opening:
         bases = self._find_segments()
         for base, following in zip(bases, [*bases[1:], None], strict=False):
             self._open_segment(base, following)
-        self._check_beginning()
-        self._check_head()
+        self._fill_gaps()
         if self._active is None and self._handles:
             self._read_last_producers()
         head = self._settle_end()
@@ -73,11 +72,12 @@ class _Opening:
                 self._context.disk.unlink(f"{self._context.directory}/{name}")
             elif (base := names.base_of(name)) is not None:
                 bases.append(base)
+        # A deletion that was interrupted is finished: these end below the start.
+        while len(bases) > 1 and bases[1] <= self._state.start:
+            self._unlink_segment(bases.pop(0))
         return bases
 
     def _open_segment(self, base: int, following: int | None) -> None:
-        if (gap_start := self._handles[-1].end if self._handles else None) is not None and base > gap_start:
-            self._quarantine(gap_start, base, f"{self._context.directory}: offsets [{gap_start}, {base}) are missing")
         try:
             handle = self._context.sealed_handle(base)
         except Corrupt as error:
@@ -120,7 +120,8 @@ class _Opening:
         context = self._context
         end = base + found.stats.end
         if found.damage is not None or following is not None:
-            self._handles.append(_closed_handle(context, base, found.end_position, found.stats, places))
+            state = SegmentState.CLOSED if found.damage is None else SegmentState.QUARANTINED
+            self._handles.append(_unsealed_handle(context, base, found.end_position, found.stats, places, state))
             if found.damage is not None:
                 self._quarantine(end, following, found.damage)
             return
@@ -156,35 +157,26 @@ class _Opening:
                 replace_file(self._context.disk, path, wanted)
                 self._report.rebuilt.append(path)
 
-    def _check_beginning(self) -> None:
-        first = self._first_base()
-        if first is not None and first > self._state.start:
-            missing = f"{self._context.directory}: offsets [{self._state.start}, {first}) are missing"
-            damage = SegmentHandle(
-                self._state.start, first, 0, SegmentState.QUARANTINED, SegmentStats(), unopenable, missing
-            )
-            self._handles.insert(0, damage)
-            self._report.damaged.append(missing)
-
-    def _first_base(self) -> int | None:
-        if self._handles:
-            return self._handles[0].base
-        return self._active.base if self._active is not None else None
-
-    def _check_head(self) -> None:
-        """Everything below head had been durable; what is missing below it is damage, never a torn tail."""
-        end = self._end()
-        if self._head is None or self._head.end <= end:
-            return
-        missing = f"{self._context.directory}: the log ends at offset {end}, but {self._head.end} were durable"
-        if self._active is not None:
+    def _fill_gaps(self) -> None:
+        """Everything from the start to head had been durable; what is missing there is damage, never a torn tail."""
+        durable_end = self._head.end if self._head is not None else 0
+        where = self._context.directory
+        if self._active is not None and durable_end > self._end():
+            # Appending behind a hole would hide it: the active segment becomes one to read only.
             active = self._active
-            handle = _closed_handle(self._context, active.base, active.size, active.stats, active.places)
+            readable = _unsealed_handle(
+                self._context, active.base, active.size, active.stats, active.places, SegmentState.QUARANTINED
+            )
+            self._handles.append(readable)
             active.reader.close()
             active.close()
-            self._handles.append(handle)
             self._active = None
-        self._quarantine(end, self._head.end, missing)
+        end = durable_end if self._active is None else self._active.base
+        found = list(with_gaps(self._handles, self._state.start, end, where))
+        for handle in found:
+            if handle.damage is not None and handle not in self._handles:
+                self._note(handle)
+        self._handles = found
 
     def _end(self) -> int:
         if self._active is not None:
@@ -234,29 +226,41 @@ class _Opening:
 
     def _drop_unborn(self, base: int, size: int) -> None:
         self._report.dropped_bytes += size
+        self._unlink_segment(base)
+
+    def _unlink_segment(self, base: int) -> None:
         for name in names.segment_files(base):
             self._context.disk.unlink(f"{self._context.directory}/{name}")
 
     def _quarantine(self, start: int, end: int | None, damage: str) -> None:
-        logger.error("segment quarantined from=%s damage=%s", start, damage)
-        self._report.damaged.append(damage)
         if end is None:
             end = max(self._head.end if self._head is not None else 0, start + 1)
+        handle = quarantined(start, end, damage)
+        self._note(handle)
         if end > start:
-            self._handles.append(
-                SegmentHandle(start, end, 0, SegmentState.QUARANTINED, SegmentStats(), unopenable, damage)
-            )
+            self._handles.append(handle)
+
+    def _note(self, handle: SegmentHandle) -> None:
+        logger.error("segment quarantined from=%s to=%s damage=%s", handle.base, handle.end, handle.damage)
+        self._report.damaged.append(handle.damage or "")
 
 
-def _closed_handle(
-    context: PartitionContext, base: int, size: int, stats: SegmentStats, places: PlaceIndexes
+def _unsealed_handle(
+    context: PartitionContext,
+    base: int,
+    size: int,
+    stats: SegmentStats,
+    places: PlaceIndexes,
+    state: SegmentState,
 ) -> SegmentHandle:
-    def opener() -> OpenSegment:
-        reader = SegmentReader(context.disk, context.directory, base, size)
-        reader.freeze()
-        return OpenSegment(reader, LiveIndexes(places, reader))
+    """Whole frames to read. Those before damage are quarantined with it: their file must stay as it is.
 
-    return SegmentHandle(base, base + stats.end, size, SegmentState.CLOSED, stats, opener)
+    Opened at once: sealing may put another file of that name there before the first read.
+    """
+    reader = SegmentReader(context.disk, context.directory, base, size)
+    reader.freeze()
+    opened = OpenSegment(reader, LiveIndexes(places, reader))
+    return SegmentHandle(base, base + stats.end, size, state, stats, lambda: opened)
 
 
 def _any_head(context: PartitionContext, fallback: Head) -> HeadFile:

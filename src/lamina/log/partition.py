@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lamina.clock import Clock, new_uid
@@ -103,7 +104,9 @@ class Partition:
             return self._producers.find(producer, sequence)
 
     def last_sequence(self, producer: str) -> int | None:
+        """None if the producer is unknown, or was idle for so long that it is forgotten."""
         with self._writing:
+            self._producers.forget_one(producer, before=self._idle_before(self.context.clock.now_us()))
             return self._producers.last_sequence(producer)
 
     # Reading
@@ -117,6 +120,14 @@ class Partition:
         return self.state.epoch
 
     # Upkeep
+
+    def change_policy(self, policy: StreamPolicy) -> None:
+        """A stricter durability holds for what is written already, too."""
+        with self._writing:
+            self.policy = policy
+        self.flush()
+        if self.refusal is not None:
+            raise self.refusal
 
     def flush(self) -> None:
         """Make everything written durable, without holding up writers meanwhile."""
@@ -146,6 +157,8 @@ class Partition:
     def seal_closed(self) -> None:
         """Seal every closed segment. Appends and reads go on meanwhile."""
         with self._sealing:
+            if isinstance(self.refusal, Closed):
+                return  # the files may be another stream's by now
             for handle in self._segments.handles:
                 if handle.state is SegmentState.CLOSED and handle.damage is None:
                     self._seal(handle)
@@ -156,6 +169,8 @@ class Partition:
         """Forget everything below `offset`, whole segments physically. Durable on return."""
         with self._sealing, self._writing:
             _, end = self.bounds()
+            if self._active is not None and self._active.synced < self._active.size:
+                self._sync(self._active)  # the start must never be behind a durable end
             self._save_state(self.state.with_start(min(offset, end)))
             self._remove(self._segments.remove_before(self.state.start))
 
@@ -166,7 +181,8 @@ class Partition:
             if self.refusal is None:
                 self._close_cleanly()
             if self._active is not None:
-                self._active.reader.close()
+                with suppress(LaminaError):
+                    self._active.reader.freeze()  # reads that have begun may end
                 self._active.close()
             self._head.close()
             self.refusal = Closed("the store is closed")
@@ -230,12 +246,7 @@ class Partition:
         first, size = active.base + active.stats.end, active.size
         active.write(drafts, now_us)
         if self.policy.durability == "local":
-            try:
-                active.sync()
-            except LaminaError as error:
-                raise self._refuse(
-                    f"fsync failed ({error}); whether the last messages are stored is unknown"
-                ) from error
+            self._sync(active)
         self._publish_end(active)
         for entry in group:
             entry.first = first
@@ -244,6 +255,12 @@ class Partition:
                 self._producers.record(numbered, first, now_us)
             first += entry.pending.count
         self._count(count, active.size - size, started)
+
+    def _sync(self, active: ActiveSegment) -> None:
+        try:
+            active.sync()
+        except LaminaError as error:
+            raise self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown") from error
 
     def _active_for(self, drafts: Sequence[object], count: int, now_us: int) -> ActiveSegment:
         settings = self.context.settings
@@ -261,10 +278,7 @@ class Partition:
         old, handle = self._active, self._active_handle
         assert old is not None
         assert handle is not None
-        try:
-            old.sync()
-        except LaminaError as error:
-            raise self._refuse(f"fsync failed ({error}) while rolling") from error
+        self._sync(old)
         self._publish_end(old)
         self._begin(handle.end, now_us)
         old.reader.freeze()
@@ -274,14 +288,30 @@ class Partition:
 
     def _begin(self, base: int, now_us: int) -> ActiveSegment:
         context = self.context
-        idle_us = int(context.settings.producer_idle_seconds * 1e6)
-        self._producers.forget(before=now_us - idle_us, keep_max=context.settings.producers_max)
-        active = ActiveSegment.create(
-            context.disk, context.directory, base, new_uid(), self._producers, now_us, context.settings
-        )
+        self._producers.forget(before=self._idle_before(now_us), keep_max=context.settings.producers_max)
+        try:
+            active = ActiveSegment.create(
+                context.disk, context.directory, base, new_uid(), self._producers, now_us, context.settings
+            )
+        except LaminaError as error:
+            self._take_back(base, error)
+            raise
         self._use(active)
         self._write_head(self._head_record())
         return active
+
+    def _idle_before(self, now_us: int) -> int:
+        return now_us - int(self.context.settings.producer_idle_seconds * 1e6)
+
+    def _take_back(self, base: int, cause: LaminaError) -> None:
+        """Remove a segment that could not be begun: it must never come back beside messages of its offsets."""
+        context = self.context
+        try:
+            for name in names.segment_files(base):
+                context.disk.unlink(f"{context.directory}/{name}")
+            context.disk.sync_directory(context.directory)
+        except LaminaError as error:
+            self._refuse(f"a new segment could neither be begun ({cause}) nor be taken back ({error})")
 
     def _use(self, active: ActiveSegment) -> None:
         opened = OpenSegment(active.reader, LiveIndexes(active.places, active.reader))

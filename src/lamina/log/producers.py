@@ -71,6 +71,11 @@ class Producers:
             del self._states[producer]
             spare -= 1
 
+    def forget_one(self, producer: str, *, before: int) -> None:
+        """Drop this producer if it was idle since `before`."""
+        if (state := self._states.get(producer)) is not None and state.appended_at < before:
+            del self._states[producer]
+
     def encode(self, base: int) -> bytes:
         """For a state frame, whose offsets are relative to its segment like all others."""
         return msgspec.msgpack.encode(

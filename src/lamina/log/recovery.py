@@ -60,7 +60,13 @@ def scan(
     position = end_position = SEGMENT_HEADER_BYTES
     chain: list[Frame] = []
     expected = 0
-    while (header := _whole_frame(data, position, expected)) is not None:
+    while True:
+        try:
+            header = _whole_frame(data, position, expected)
+        except Corrupt as error:
+            return Scan(end_position, stats, f"{where}, byte {position}: {error}")
+        if header is None:
+            break
         if header.codec == Codec.FOOTER:
             return Scan(end_position, stats)
         if header.codec == Codec.PRODUCERS:
@@ -109,7 +115,7 @@ def _damage(data: memoryview, end_position: int, bad_position: int, durable_to: 
     try:
         later = valid_frame_after(data, bad_position, len(data))
     except Corrupt as error:
-        return f"{where}, {error}"
+        return f"{where}, after byte {bad_position}: {error}"
     if later is not None:
         return f"{where}, byte {bad_position}: damaged bytes before the valid frame at byte {later}"
     return None

@@ -80,9 +80,12 @@ def seal(disk: Disk, directory: str, base: int, size: int, interval_bytes: int, 
 
 def read_footer(disk: Disk, directory: str, base: int) -> Sealed | None:
     """The footer of a sealed segment; None if the segment is not sealed (or its end is damaged)."""
-    file = disk.open(f"{directory}/{log_name(base)}", "read")
+    path = f"{directory}/{log_name(base)}"
+    file = disk.open(path, "read")
     try:
         return _footer_of(file)
+    except Corrupt as error:
+        raise Corrupt(f"{path}, footer: {error}") from error
     finally:
         file.close()
 
@@ -101,8 +104,8 @@ def _footer_of(file: File) -> Sealed | None:
     try:
         start = header.payload_start
         footer = msgspec.msgpack.decode(data[start : start + header.payload_bytes], type=Footer)
-    except msgspec.MsgspecError:
-        return None
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"it is whole but cannot be understood ({error}); upgrade Lamina") from error
     return Sealed(footer, position, size)
 
 

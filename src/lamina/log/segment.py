@@ -65,7 +65,11 @@ class SegmentReader:
         for length in (FRAME_HEADER_BYTES, min(self.limit - position, _REMAP_BYTES)):
             if (window := self._window(position, length)) is None:
                 break
-            if (header := decode_frame_header(*window)) is not None:
+            try:
+                header = decode_frame_header(*window)
+            except Corrupt as error:
+                raise Corrupt(f"{self.path}, byte {position}: {error}") from error
+            if header is not None:
                 if position + header.frame_bytes > self.limit:
                     break
                 return Frame(position, header)
@@ -165,6 +169,8 @@ class SegmentReader:
             data = self._file.pread(length, position)
         except Closed:
             # Frozen by another thread since we looked: everything is mapped now.
+            if position + length > len(self._mapped):
+                raise
             return self._mapped, position
         if len(data) < length:
             raise Corrupt(f"{self.path}, byte {position}: the file ends {length - len(data)} bytes too early")

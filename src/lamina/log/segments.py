@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +18,7 @@ from lamina.log.segment import Frame, SegmentReader
 
 
 class SegmentState(Enum):
-    """active -> closed (rolled, grows no more) -> sealed; quarantined = damaged, kept, reads raise Corrupt."""
+    """active -> closed (rolled, grows no more) -> sealed; quarantined = in a damaged file, which is kept as it is."""
 
     ACTIVE = "active"
     CLOSED = "closed"
@@ -33,9 +33,9 @@ class OpenSegment:
     reader: SegmentReader
     indexes: Indexes
 
-    def frames_between(self, start: int, end: int) -> Iterator[Frame]:
+    def frames_between(self, start: int, end: int, use_index: bool = True) -> Iterator[Frame]:
         """Frames that hold offsets of [start, end), in order."""
-        return self.reader.frames_between(start, end, self._floor)
+        return self.reader.frames_between(start, end, self._floor if use_index else lambda offset: None)
 
     def frames_backward(self, start: int, end: int) -> Iterator[Frame]:
         """The same frames, last first: each stretch between two index entries is walked forward and turned."""
@@ -157,6 +157,26 @@ class SegmentSet:
         handles = self.handles
         at = bisect_right(handles, offset, key=lambda handle: handle.base) - 1
         return handles[max(at, 0) :]
+
+
+def with_gaps(handles: Sequence[SegmentHandle], start: int, end: int, where: str) -> Iterator[SegmentHandle]:
+    """The handles of [start, end) with a quarantined one for each range of offsets that none of them holds."""
+    expected = start
+    for handle in handles:
+        if handle.base > expected:
+            yield _missing(expected, handle.base, where)
+        yield handle
+        expected = max(expected, handle.end)
+    if end > expected:
+        yield _missing(expected, end, where)
+
+
+def _missing(start: int, end: int, where: str) -> SegmentHandle:
+    return quarantined(start, end, f"{where}: offsets [{start}, {end}) had been durable and are missing")
+
+
+def quarantined(start: int, end: int, damage: str) -> SegmentHandle:
+    return SegmentHandle(start, end, 0, SegmentState.QUARANTINED, SegmentStats(), unopenable, damage)
 
 
 def unopenable() -> OpenSegment:

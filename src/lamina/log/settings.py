@@ -80,7 +80,9 @@ class StreamPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if self.retention_bytes is not None and (not _is_int(self.retention_bytes) or self.retention_bytes < 1):
             raise InvalidRequest(f"retention_bytes must be a positive int or None, not {self.retention_bytes!r}")
         seconds = self.retention_seconds
-        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0):
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e12
+        ):
             raise InvalidRequest(f"retention_seconds must be a positive number or None, not {seconds!r}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lamina.errors import Conflict, InvalidRequest
+from lamina.errors import Conflict, InvalidRequest, LaminaError, WouldBlock
 from lamina.log.codec import ROWS_PACKED_MAX, packed_bytes
 from lamina.log.commit import Entry, Sink
 from lamina.log.framing import Pending
@@ -86,23 +86,27 @@ class Stream:
         with self._producer_lock:
             self._claimed.discard(producer)
 
-    def append_rows(self, rows: Sequence[Row], producer: Producer | None = None) -> Receipt:
+    def append_rows(
+        self, rows: Sequence[Row], producer: Producer | None = None, timeout: float | None = None
+    ) -> Receipt:
         """Many messages. Those of one partition are durable together or not at all, up to APPEND_BYTES_MAX."""
         parts = split_rows(rows, len(self.partitions), self.policy.partition_by)
         pieces = [piece for number, part in sorted(parts.items()) for piece in self._row_pieces(number, part, producer)]
-        return self._append(pieces, producer)
+        return self._append(pieces, producer, timeout)
 
-    def append_batches(self, batches: Iterable[pa.RecordBatch], producer: Producer | None = None) -> Receipt:
+    def append_batches(
+        self, batches: Iterable[pa.RecordBatch], producer: Producer | None = None, timeout: float | None = None
+    ) -> Receipt:
         """Stored batches; as append_rows."""
         batches = list(batches)
         if sum(batch.num_rows for batch in batches) <= ROWS_PACKED_MAX:
-            return self.append_rows([row for batch in batches for row in rows_of_batch(batch)], producer)
+            return self.append_rows([row for batch in batches for row in rows_of_batch(batch)], producer, timeout)
         parts: dict[int, list[pa.RecordBatch]] = {}
         for batch in batches:
             for number, part in split_batch(batch, len(self.partitions), self.policy.partition_by).items():
                 parts.setdefault(number, []).extend(self._cut(part))
         pieces = [piece for number, cut in sorted(parts.items()) for piece in _batch_pieces(number, cut, producer)]
-        return self._append(pieces, producer)
+        return self._append(pieces, producer, timeout)
 
     def _row_pieces(self, number: int, rows: Sequence[Row], producer: Producer | None) -> list[_Piece]:
         size = packed_bytes(rows)
@@ -129,9 +133,9 @@ class Stream:
         # One huge message among small ones: cut the pieces again.
         return [small for piece in pieces for small in (self._cut(piece) if rows < batch.num_rows else [piece])]
 
-    def _append(self, pieces: list[_Piece], producer: Producer | None) -> Receipt:
+    def _append(self, pieces: list[_Piece], producer: Producer | None, timeout: float | None) -> Receipt:
         if producer is None:
-            return self._commit(pieces)
+            return self._commit(pieces, timeout)
         _check_producer(producer)
         counts = [piece.partition for piece in pieces]
         if len(set(counts)) != len(counts):
@@ -143,7 +147,7 @@ class Stream:
             pieces = [_Piece(0, Pending([], (), 0, producer))]
         with self._lock_of(producer[0]):
             self._check_sequence(pieces, producer)
-            return self._commit(pieces)
+            return self._commit(pieces, timeout)
 
     def _check_sequence(self, pieces: Sequence[_Piece], producer: Producer) -> None:
         """The sequence must be the last + 1, or a remembered one being retried, whose missing parts are written now."""
@@ -155,24 +159,30 @@ class Stream:
             return
         raise Conflict(f"producer {name!r} is at sequence {last}: the next is {last + 1}, not {sequence}")
 
-    def _commit(self, pieces: Sequence[_Piece]) -> Receipt:
-        gathered = _Gathered()
-        entries: list[tuple[int, Entry]] = []
-        for piece in pieces[:-1]:
-            entry = Entry(piece.pending, gathered)
-            self.partitions[piece.partition].submit(entry)
-            entries.append((piece.partition, entry))
-        if pieces:
+    def _commit(self, pieces: Sequence[_Piece], timeout: float | None) -> Receipt:
+        settled = _Settled()
+        entries = [(piece.partition, Entry(piece.pending, settled)) for piece in pieces]
+        if entries and timeout is None:
             # The last piece is led by this thread, so a call for one partition never changes threads.
-            last = Entry(pieces[-1].pending)
-            entries.append((pieces[-1].partition, last))
-            try:
-                self.partitions[pieces[-1].partition].append(last)
-            finally:
-                gathered.wait(len(pieces) - 1)
+            entries[-1][1].sink = None
+        waiting = sum([self._start(number, entry) for number, entry in entries])
+        if not settled.wait(waiting, timeout):
+            raise not_confirmed(timeout or 0)
         if (failed := next((entry.error for _, entry in entries if entry.error is not None), None)) is not None:
             raise failed
         return self._receipt(entries)
+
+    def _start(self, number: int, entry: Entry) -> bool:
+        """Hand the entry over; True if its sink will hear of it. An error stays on it: the others go on."""
+        try:
+            if entry.sink is None:
+                self.partitions[number].append(entry)
+                return False
+            self.partitions[number].submit(entry)
+        except LaminaError as error:
+            entry.error = error
+            return False
+        return True
 
     def _receipt(self, entries: Sequence[tuple[int, Entry]]) -> Receipt:
         ranges: dict[int, tuple[int, int]] = {}
@@ -210,7 +220,7 @@ class _CountedLock:
         lock.release()
 
 
-class _Gathered:
+class _Settled:
     """Counts settled entries of one call over several partitions."""
 
     def __init__(self) -> None:
@@ -219,9 +229,17 @@ class _Gathered:
     def settle(self, entries: Sequence[Entry]) -> None:
         self._settled.release(len(entries))
 
-    def wait(self, count: int) -> None:
-        for _ in range(count):
-            self._settled.acquire()
+    def wait(self, count: int, timeout: float | None) -> bool:
+        """False if it takes longer than `timeout` seconds (for each entry)."""
+        return all(self._settled.acquire(timeout=timeout) for _ in range(count))
+
+
+def not_confirmed(timeout: float) -> WouldBlock:
+    return WouldBlock(
+        f"not confirmed within {timeout:g} s; it may still be stored: publish again with the same producer sequence "
+        "to be sure that it is there once",
+        reason="commit",
+    )
 
 
 def _batch_pieces(number: int, batches: Sequence[pa.RecordBatch], producer: Producer | None) -> list[_Piece]:

@@ -40,12 +40,14 @@ class TimeIndex:
     def __len__(self) -> int:
         return len(self._before)
 
-    def append(self, before: int, relative: int, position: int) -> None:
+    def append(self, before: int, relative: int, position: int) -> bool:
+        """Add an entry; True as it always is one."""
         if self._file is not None:
             self._file.append([_ENTRY.pack(before, relative, position)])
         self._positions.append(position)
         self._relative.append(relative)
         self._before.append(before)
+        return True
 
     def lookup(self, timestamp: int) -> int | None:
         """The position to scan from for the first message at or after `timestamp`."""

@@ -46,6 +46,7 @@ class PartitionView:
         *,
         descending: bool = False,
         times: TimeRange | None = None,
+        use_index: bool = True,
     ) -> Iterator[Block]:
         """Messages with offsets in [start, end), as the log is now; OffsetOutOfRange if `start` is not in it."""
         earliest, latest = self.bounds()
@@ -54,7 +55,7 @@ class PartitionView:
             raise OffsetOutOfRange(self._out_of_range(start, earliest, latest), earliest, latest)
         end = latest if end is None else min(end, latest)
         walk = self._backward(start, end) if descending else self._forward(start, end)
-        return self._decoded(walk, times or TimeRange(), descending=descending)
+        return self._decoded(walk, times or TimeRange(), descending=descending, use_index=use_index)
 
     def get(self, offset: int) -> Message:
         """One message; OffsetOutOfRange outside the log, NotFound where compaction removed it."""
@@ -135,13 +136,13 @@ class PartitionView:
             end = first
 
     def _decoded(
-        self, walk: Iterable[tuple[SegmentHandle, int, int]], times: TimeRange, *, descending: bool
+        self, walk: Iterable[tuple[SegmentHandle, int, int]], times: TimeRange, *, descending: bool, use_index: bool
     ) -> Iterator[Block]:
         for handle, low, high in walk:
             if handle.damage is None and not _may_hold(handle.stats.ts_min, handle.stats.ts_max, times):
                 continue
             opened = handle.open(self._cache)
-            frames = opened.frames_backward(low, high) if descending else opened.frames_between(low, high)
+            frames = opened.frames_backward(low, high) if descending else opened.frames_between(low, high, use_index)
             for frame in frames:
                 if not _may_hold(frame.header.ts_min, frame.header.ts_max, times):
                     continue

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamina.errors import InvalidRequest
 from lamina.model import limits
-from lamina.model.labels import check_dictionary, labels_column
+from lamina.model.labels import check_dictionary, coded_texts, labels_column
 from lamina.model.message import Message
 from lamina.model.rows import Row, make_row, row_of_message
-from lamina.model.schema import TEXT_CODES, compact_codes, stored
+from lamina.model.schema import stored
 
 _PLACE_COLUMNS = frozenset({"offset", "partition", "stream"})
 """What a reader adds: ignored, so that a batch that was read can be published again."""
 _SMALL_CHUNK_ROWS = 1024
+_OUTSIDE = "is outside 1970 to 9999"
 _KNOWN = ("topic", "value", "key", "labels", "timestamp", "expires_at", "deliver_at", "priority")
 
 
@@ -130,17 +130,11 @@ def _unknown_column(name: str) -> str:
 
 
 def _topics(column: pa.Array) -> pa.DictionaryArray:
-    if column.null_count:
-        raise InvalidRequest(f"row {_first_null(column)}, column 'topic': null; every message has a topic")
-    if not pa.types.is_dictionary(column.type):
-        column = _cast("topic", column, pa.utf8()).dictionary_encode()
-    elif column.type != TEXT_CODES:
-        column = _cast("topic", column, TEXT_CODES)
-    if column.dictionary.null_count:
-        column = _cast("topic", column, pa.utf8()).dictionary_encode()
-    column = compact_codes(column)
-    check_dictionary("topic", column, limits.TOPIC_BYTES_MAX, None, empty=False)
-    return column
+    coded = coded_texts("column 'topic'", column)
+    if isinstance(coded, int):
+        raise InvalidRequest(f"row {coded}, column 'topic': null; every message has a topic")
+    check_dictionary("topic", coded, limits.TOPIC_BYTES_MAX, None, empty=False)
+    return coded
 
 
 def _bytes(name: str, column: pa.Array, bytes_max: int) -> pa.Array:
@@ -186,27 +180,37 @@ def _timestamps(column: pa.Array | None, count: int, now: Now) -> pa.Array:
 
 def _times(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type):
-        # Finer units lose their last digits: a stored time is microseconds.
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+        column = _microseconds(name, column.cast(pa.int64()), column.type.unit)
     elif column.type != pa.int64():
         if not pa.types.is_integer(column.type):
             raise InvalidRequest(f"column {name!r}: type {column.type} is neither microseconds (int64) nor a timestamp")
         column = _cast(name, column, pa.int64())
-    low, high = pc.min_max(column).values()
-    if not (low.as_py() >= 0 and high.as_py() <= limits.TIMESTAMP_US_MAX):
-        bad = column.to_numpy(zero_copy_only=False)
-        row = _first(np.nan_to_num(bad, nan=0) < 0) if low.as_py() < 0 else _first(bad > limits.TIMESTAMP_US_MAX)
-        raise InvalidRequest(f"row {row}, column {name!r}: {column[row]} is outside 1970 to 9999 (microseconds)")
-    return column
+    return _within(name, column, limits.TIMESTAMP_US_MAX, _OUTSIDE)
+
+
+def _microseconds(name: str, times: pa.Array, unit: str) -> pa.Array:
+    """Nanoseconds lose their last digits; coarser units must not wrap around."""
+    if unit == "ns":
+        return pc.divide(_within(name, times, 2**63 - 1, _OUTSIDE), 1000)
+    factor = {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
+    return pc.multiply(_within(name, times, limits.TIMESTAMP_US_MAX // factor, _OUTSIDE), factor)
 
 
 def _priorities(column: pa.Array) -> pa.Array:
     if not pa.types.is_integer(column.type):
         raise InvalidRequest(f"column 'priority': type {column.type} is not an integer")
-    low, high = (bound.as_py() for bound in pc.min_max(column).values())
-    if low < 0 or high > limits.PRIORITY_MAX:
-        raise InvalidRequest(f"column 'priority': {low if low < 0 else high} is outside 0 to {limits.PRIORITY_MAX}")
-    return column.cast(pa.int8())
+    high = limits.PRIORITY_MAX
+    return _within("priority", column, high, f"is outside 0 to {high}").cast(pa.int8())
+
+
+def _within(name: str, column: pa.Array, high: int, reason: str) -> pa.Array:
+    """InvalidRequest for the first number that is not null and not in [0, high]."""
+    least, largest = (bound.as_py() for bound in pc.min_max(column).values())
+    if least is not None and (least < 0 or largest > high):
+        bad = pc.or_(pc.less(column, 0), pc.greater(column, high)).fill_null(False)
+        row = int(np.flatnonzero(bad.to_numpy(zero_copy_only=False))[0])
+        raise InvalidRequest(f"row {row}, column {name!r}: {column[row].as_py()} {reason}")
+    return column
 
 
 def _cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -214,11 +218,3 @@ def _cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequest(f"column {name!r}: type {column.type} cannot be read as {kind}: {error}") from None
-
-
-def _first_null(column: pa.Array) -> int:
-    return _first(column.is_null().to_numpy(zero_copy_only=False))
-
-
-def _first(mask: npt.NDArray[np.bool_]) -> int:
-    return int(np.flatnonzero(mask)[0])

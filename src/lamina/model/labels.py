@@ -48,8 +48,8 @@ def check_dictionary(
 def _bad_text(dictionary: pa.Array, bytes_max: int, *, empty: bool) -> list[tuple[int, str]] | None:
     try:
         dictionary.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise InvalidRequest(f"text is not valid UTF-8: {error}") from None
+    except pa.ArrowInvalid:
+        return _not_utf8(dictionary)
     sizes = pc.binary_length(dictionary)
     low, high = (bound.as_py() for bound in pc.min_max(sizes).values())
     if low is None:
@@ -65,6 +65,16 @@ def _bad_text(dictionary: pa.Array, bytes_max: int, *, empty: bool) -> list[tupl
             bad.append((code, f"holds a NUL character: {text!r:.80}"))
         elif not text and not empty:
             bad.append((code, "is empty"))
+    return bad
+
+
+def _not_utf8(dictionary: pa.Array) -> list[tuple[int, str]]:
+    bad = []
+    for code, data in enumerate(dictionary.cast(pa.binary()).to_pylist()):
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            bad.append((code, f"is not valid UTF-8 at byte {error.start}: {data!r:.80}"))
     return bad
 
 
@@ -85,12 +95,15 @@ def _flat(column: pa.Array) -> tuple[Codes, pa.Array, pa.Array]:
     )
     if is_pairs:
         column = column.cast(pa.list_(kind.value_type))
-        pairs, offsets = column.values, column.offsets.to_numpy()
-        keys, items = pairs.field("key"), pairs.field("value")
+        offsets = column.offsets.to_numpy()
+        keys, items = column.values.flatten()  # unlike .field(), it carries the pairs' own nulls into their fields
     elif pa.types.is_map(kind):
         keys, items, offsets = column.keys, column.items, column.offsets.to_numpy()
     else:
         raise InvalidRequest(f"column 'labels': type {kind} is neither a map, a struct nor a list of (key, value)")
+    # Views of texts know neither slices nor filters.
+    keys = keys.cast(pa.utf8()) if pa.types.is_string_view(keys.type) else keys
+    items = items.cast(pa.utf8()) if pa.types.is_string_view(items.type) else items
     first, end = int(offsets[0]), int(offsets[-1])
     keys, items, offsets = keys.slice(first, end - first), items.slice(first, end - first), offsets - offsets[0]
     return _without_null_rows(column, offsets.astype(np.int32, copy=False), keys, items)
@@ -116,32 +129,52 @@ def _flat_struct(column: pa.StructArray) -> tuple[Codes, pa.Array, pa.Array]:
     valid = np.column_stack([field.is_valid().to_numpy(zero_copy_only=False) for field in fields]) if fields else None
     if valid is None:
         return np.zeros(len(column) + 1, np.int32), pa.array([], pa.utf8()), pa.array([], pa.utf8())
-    plain = [_plain_text(f"label {name!r}", field) for name, field in zip(names, fields, strict=True)]
+    plain = [plain_text(f"column 'labels': label {name!r}", f) for name, f in zip(names, fields, strict=True)]
     rows, at = np.nonzero(valid)
     table = pa.concat_arrays(plain)
     keys = pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32)), pa.array(names, pa.utf8()))
     return _offsets_of(valid.sum(axis=1)), keys, table.take(pa.array(at * len(column) + rows))
 
 
-def _plain_text(what: str, column: pa.Array) -> pa.Array:
+def coded_texts(what: str, column: pa.Array) -> pa.DictionaryArray | int:
+    """The texts under int32 codes, each text under one code; or the place of the first null."""
+    if column.null_count:
+        return int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+    if column.type == TEXT_CODES:
+        column = compact_codes(column)
+        if _is_sound(column.dictionary):
+            return column
+    plain = plain_text(what, column)
+    return coded_texts(what, plain) if plain.null_count else plain.dictionary_encode()
+
+
+def _is_sound(dictionary: pa.Array) -> bool:
+    """Foreign dictionaries may hold nulls, a text twice, or bytes that are no text, used or not."""
+    try:
+        dictionary.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return not dictionary.null_count and pc.count_distinct(dictionary).as_py() == len(dictionary)
+
+
+def plain_text(what: str, column: pa.Array) -> pa.Array:
+    """The column as utf8 without codes; InvalidRequest if it is not text."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.utf8())
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
-        raise InvalidRequest(f"column 'labels': {what} has type {kind}; label keys and values are text")
+        raise InvalidRequest(f"{what} has type {column.type}, which is not text")
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary.cast(pa.utf8()).take(column.indices)
     return column.cast(pa.utf8())
 
 
 def _coded(what: str, column: pa.Array, offsets: Codes) -> pa.DictionaryArray:
-    if column.null_count:
-        at = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InvalidRequest(
-            f"row {_row_of(at, offsets)}, column 'labels': {what} is null; leave the label out instead"
-        )
-    kind = column.type
-    if kind == TEXT_CODES and not column.dictionary.null_count:
-        return compact_codes(column)
-    return _plain_text(what, column).dictionary_encode()
+    coded = coded_texts(f"column 'labels': {what}", column)
+    if isinstance(coded, int):
+        row = _row_of(coded, offsets)
+        raise InvalidRequest(f"row {row}, column 'labels': {what} is null; leave the label out instead")
+    return coded
 
 
 def _check_unique(keys: pa.DictionaryArray, offsets: Codes) -> None:

@@ -30,6 +30,18 @@ class BatchLabels:
         return dict(pairs[offsets[row] : offsets[row + 1]])
 
 
+class RowLabels:
+    """The labels of packed rows."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def labels_of(self, row: int) -> dict[str, str]:
+        return self._rows[row].labels.copy()
+
+
 def messages_of_batch(batch: pa.RecordBatch, stream: str, partition: int, offsets: Iterable[int]) -> Iterator[Message]:
     """Messages of a stored batch (or a slice of one), in row order."""
     have = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -52,13 +64,14 @@ def messages_of_batch(batch: pa.RecordBatch, stream: str, partition: int, offset
 
 
 def messages_of_rows(rows: Sequence[Row], stream: str, partition: int, offsets: Iterable[int]) -> Iterator[Message]:
-    """Messages of packed rows."""
-    for row, offset in zip(rows, offsets, strict=False):
+    """Messages of packed rows. Each gets its own labels when somebody looks: rows are shared by readers."""
+    source = RowLabels(rows)
+    for number, (row, offset) in enumerate(zip(rows, offsets, strict=False)):
         yield Message(
             row.topic,
             row.value,
             row.key,
-            row.labels,
+            source,
             row.timestamp,
             row.expires_at,
             row.deliver_at,
@@ -66,6 +79,7 @@ def messages_of_rows(rows: Sequence[Row], stream: str, partition: int, offsets: 
             stream,
             partition,
             offset,
+            number,
         )
 
 

@@ -74,12 +74,17 @@ class Message:
     @property
     def labels(self) -> dict[str, str]:
         """The labels; decoded at the first look when the message came out of a batch."""
-        if self._row >= 0:
-            self._labels = self._labels.labels_of(self._row)  # type: ignore[union-attr]
-            self._row = -1
-        elif self._labels is None:
-            self._labels = {}
-        return self._labels  # type: ignore[return-value]
+        labels = self._labels
+        if labels.__class__ is not dict:
+            # Racing first looks decode twice and see equal dicts; nothing is half done in between.
+            if labels is None:
+                labels = {}
+            elif self._row >= 0:
+                labels = labels.labels_of(self._row)  # type: ignore[union-attr]
+            elif isinstance(labels, Mapping):
+                labels = dict(labels)
+            self._labels = labels
+        return labels  # type: ignore[return-value]
 
     @property
     def time(self) -> datetime | None:

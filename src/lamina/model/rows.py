@@ -18,6 +18,7 @@ from lamina.model.message import Message
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _GOOD_KEYS_MAX = 4096
+_PLAIN = {str}  # kinds of str (numpy's, say) are stored as plain ones
 _good_keys: set[str] = set()
 """Label keys that passed every check: there are few, and looking one up costs less than checking it."""
 
@@ -50,7 +51,7 @@ def make_row(
 ) -> Row:
     """Check everything about one message; InvalidRequest names the offender. `timestamp` None is now."""
     if not (topic.__class__ is str and 0 < len(topic) <= limits.TOPIC_BYTES_MAX and _is_plain(topic)):
-        check_text("topic", topic, limits.TOPIC_BYTES_MAX)
+        topic = check_text("topic", topic, limits.TOPIC_BYTES_MAX)
     if key is not None and not (key.__class__ is bytes and len(key) <= limits.KEY_BYTES_MAX):
         key = _checked_bytes("key", key, limits.KEY_BYTES_MAX)
     if value is not None and not (value.__class__ is bytes and len(value) <= limits.VALUE_BYTES_MAX):
@@ -66,7 +67,7 @@ def make_row(
         topic,
         key,
         value,
-        _checked_labels(labels) if labels else {},
+        {} if labels is None else _checked_labels(labels),
         None if expires_at is None else time_us("expires_at", expires_at),
         None if deliver_at is None else time_us("deliver_at", deliver_at),
         None if priority is None else _checked_priority(priority),
@@ -112,7 +113,7 @@ def time_us(name: str, time: object) -> int:
             raise InvalidRequest(f"{name} must be int microseconds or an aware datetime, not {kind}")
     if not 0 <= time <= limits.TIMESTAMP_US_MAX:
         raise InvalidRequest(f"{name} {time} is outside 1970 to 9999; times are UTC microseconds")
-    return time
+    return int(time)
 
 
 def reject_future(timestamp: int, now_us: int, future_us: int) -> NoReturn:
@@ -123,8 +124,8 @@ def reject_future(timestamp: int, now_us: int, future_us: int) -> NoReturn:
     )
 
 
-def check_text(name: str, text: object, bytes_max: int, *, empty: bool = False) -> None:
-    """InvalidRequest unless `text` is a str of valid UTF-8, without NUL, within the limit."""
+def check_text(name: str, text: object, bytes_max: int, *, empty: bool = False) -> str:
+    """The text as a plain str; InvalidRequest unless it is valid UTF-8, without NUL, within the limit."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{name} must be str, not {type(text).__name__}: {text!r:.80}")
     if not text and not empty:
@@ -137,6 +138,7 @@ def check_text(name: str, text: object, bytes_max: int, *, empty: bool = False) 
         raise InvalidRequest(f"{name} is not valid text (lone surrogate at {error.start}): {text!r:.80}") from None
     if size > bytes_max:
         raise InvalidRequest(f"{name} has {size} bytes, at most {bytes_max} are allowed: {text!r:.40}…")
+    return text if text.__class__ is str else "".join(text)
 
 
 def _is_plain(text: str) -> bool:
@@ -156,11 +158,15 @@ def _checked_bytes(name: str, data: object, bytes_max: int) -> bytes:
 
 
 def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    if labels.__class__ is dict and _good_keys.issuperset(labels) and len(labels) <= limits.LABELS_MAX:
-        try:
-            text = "".join(labels.values())
-        except TypeError:
-            return _labels_one_by_one(labels)
+    if labels.__class__ is dict and not labels:
+        return {}
+    if (
+        labels.__class__ is dict
+        and _good_keys.issuperset(labels)
+        and len(labels) <= limits.LABELS_MAX
+        and {*map(type, labels), *map(type, labels.values())} == _PLAIN
+    ):
+        text = "".join(labels.values())
         # If all values together keep the limit and are ASCII (a byte a character), each of them does.
         if len(text) <= limits.LABEL_VALUE_BYTES_MAX and text.isascii() and "\0" not in text:
             return labels.copy()
@@ -172,13 +178,16 @@ def _labels_one_by_one(labels: Mapping[str, str]) -> dict[str, str]:
         raise InvalidRequest(f"labels must be a mapping of str to str, not {type(labels).__name__}")
     if len(labels) > limits.LABELS_MAX:
         raise InvalidRequest(f"a message has {len(labels)} labels, at most {limits.LABELS_MAX} are allowed")
-    for key, value in labels.items():
-        check_text("label key", key, limits.LABEL_KEY_BYTES_MAX)
-        check_text(f"value of label {key!r}", value, limits.LABEL_VALUE_BYTES_MAX, empty=True)
+    checked = {
+        check_text("label key", key, limits.LABEL_KEY_BYTES_MAX): check_text(
+            f"value of label {key!r}", value, limits.LABEL_VALUE_BYTES_MAX, empty=True
+        )
+        for key, value in labels.items()
+    }
     if len(_good_keys) > _GOOD_KEYS_MAX:
         _good_keys.clear()
-    _good_keys.update(labels)
-    return dict(labels)
+    _good_keys.update(checked)
+    return checked
 
 
 def _checked_priority(priority: object) -> int:
@@ -186,4 +195,4 @@ def _checked_priority(priority: object) -> int:
         raise InvalidRequest(f"priority must be an int, not {type(priority).__name__}")
     if not 0 <= priority <= limits.PRIORITY_MAX:
         raise InvalidRequest(f"priority {priority} is outside 0 to {limits.PRIORITY_MAX}")
-    return priority
+    return int(priority)

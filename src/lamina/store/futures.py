@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from lamina.log import Entry, Stream
+from lamina.log import Entry, Stream, not_confirmed
 from lamina.model import PublishReceipt, Row
 
 
@@ -37,3 +37,11 @@ class FutureSink:
                 self._future.set_result(
                     PublishReceipt(self._stream, self._partition, entry.first, entry.epoch, self._row.timestamp)
                 )
+
+
+def wait_for(future: Future[PublishReceipt], timeout: float) -> PublishReceipt:
+    """The receipt; WouldBlock if it takes longer than `timeout` seconds."""
+    try:
+        return future.result(timeout)
+    except TimeoutError as error:
+        raise not_confirmed(timeout) from error

@@ -36,9 +36,10 @@ class PipelinedProducer:
     ) -> None:
         if id is not None:
             check_text("producer id", id, PRODUCER_ID_BYTES_MAX)
-        if not 0 <= linger <= 60:
+        if isinstance(linger, bool) or not isinstance(linger, int | float) or not 0 <= linger <= 60:
             raise InvalidRequest(f"linger must be 0 to 60 seconds, not {linger!r}")
-        if not 1 <= max_batch_bytes <= 32 << 20:
+        is_int = isinstance(max_batch_bytes, int) and not isinstance(max_batch_bytes, bool)
+        if not is_int or not 1 <= max_batch_bytes <= 32 << 20:
             raise InvalidRequest(f"max_batch_bytes must be 1 to 32 MiB, not {max_batch_bytes!r}")
         self.id = id or new_uid().hex()
         stream.claim_producer(self.id)
@@ -55,6 +56,7 @@ class PipelinedProducer:
         self._storing = False
         self._flushing = False
         self._closing = False
+        self._has_ended = False
         self._error: LaminaError | None = None
         self._thread = threading.Thread(target=self._run, name="lamina-producer", daemon=True)
         self._thread.start()
@@ -102,7 +104,8 @@ class PipelinedProducer:
             self._changed.notify_all()
         self._thread.join()
         self._stream.release_producer(self.id)
-        if self._error is not None and not isinstance(self._error, Closed):
+        if self._error is not None and not self._has_ended:
+            self._has_ended = True
             raise self._error
 
     def __enter__(self) -> Self:

@@ -27,6 +27,7 @@ class Reading:
     limit: int | None
     times: TimeRange
     descending: bool
+    use_index: bool
     metrics: Metrics
 
     @classmethod
@@ -42,17 +43,20 @@ class Reading:
         start_time: int | datetime | None,
         end_time: int | datetime | None,
         descending: bool,
+        use_index: bool,
         metrics: Metrics,
     ) -> Reading:
         for name, number in (("start", start), ("end", end), ("limit", limit)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise InvalidRequest(f"{name} must be an int from 0 on or None, not {number!r}")
+        if topic is not None and not isinstance(topic, str):
+            raise InvalidRequest(f"topic must be str or None, not {type(topic).__name__}")
         times = TimeRange(
             None if start_time is None else time_us("start_time", start_time),
             None if end_time is None else time_us("end_time", end_time),
         )
         view = choose_view(stream, topic, partition)
-        return cls(view, topic, start, end, limit, times, descending, metrics)
+        return cls(view, topic, start, end, limit, times, descending, use_index, metrics)
 
     @staticmethod
     def parse(ref: object) -> tuple[str, int, int]:
@@ -83,13 +87,16 @@ class Reading:
                 block = block.last(left) if self.descending else block.first(left)
                 left -= len(block)
             if len(block):
+                self.metrics.add("lamina_messages_read_total", len(block))
                 yield block
             if left == 0:
                 return
 
     def _blocks(self) -> Iterator[Block]:
         # Planned now, so that a start outside the log raises here and not at the first message.
-        blocks = self.view.blocks(self.start, self.end, descending=self.descending, times=self.times)
+        blocks = self.view.blocks(
+            self.start, self.end, descending=self.descending, times=self.times, use_index=self.use_index
+        )
         return self._of_topic(blocks)
 
     def _of_topic(self, blocks: Iterator[Block]) -> Iterator[Block]:
@@ -97,7 +104,6 @@ class Reading:
             if self.topic is not None:
                 block = block.where(block.topic_mask(self.topic))
             if len(block):
-                self.metrics.add("lamina_messages_read_total", len(block))
                 yield block
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -28,7 +28,7 @@ from lamina.model import (
     stored_batch,
     time_us,
 )
-from lamina.store.futures import FutureSink
+from lamina.store.futures import FutureSink, wait_for
 from lamina.store.infos import SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.producing import PipelinedProducer
 from lamina.store.reading import Reading, partition_view
@@ -134,6 +134,7 @@ class Store:
         priority: int | None = None,
         stream: str = "default",
         wait: Literal[True] = True,
+        timeout: float | None = None,
     ) -> PublishReceipt: ...
 
     @overload
@@ -149,6 +150,7 @@ class Store:
         priority: int | None = None,
         stream: str = "default",
         wait: Literal[False],
+        timeout: float | None = None,
     ) -> Future[PublishReceipt]: ...
 
     def publish(
@@ -163,34 +165,47 @@ class Store:
         priority: int | None = None,
         stream: str = "default",
         wait: bool = True,
+        timeout: float | None = None,
     ) -> PublishReceipt | Future[PublishReceipt]:
         """Store one message; returns when it is durable as the stream promises. `value` None is a tombstone.
 
         `wait=False` returns a Future of the receipt at once. `ttl` is seconds from now until the message expires.
+        WouldBlock after `timeout` seconds: the message may still be stored.
         """
         target = self.appender(stream)
         row = self.row(topic, value, key, labels, timestamp, ttl, priority)
         if not wait:
             return FutureSink.publish(target, row)
+        if timeout is not None:
+            return wait_for(FutureSink.publish(target, row), timeout)
         partition, entry = target.append_row(row)
         return PublishReceipt(stream, partition.context.number, entry.first, entry.epoch, row.timestamp)
 
-    def publish_many(self, messages: object, stream: str = "default", producer: Producer | None = None) -> Receipt:
+    def publish_many(
+        self,
+        messages: object,
+        stream: str = "default",
+        producer: Producer | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Receipt:
         """Store many messages: an iterable of Message or dict, or any Arrow table or batch.
 
         Those of one partition become durable together or not at all (up to 64 MiB). `producer=("id", sequence)`
-        makes a retry safe: the same call again gets its original receipt.
+        makes a retry safe: the same call again gets its original receipt. WouldBlock after `timeout` seconds: the
+        messages may still be stored.
         """
         target = self.appender(stream)
         now = Now(self._clock.now_us(), self._future_us)
         batches = arrow_batches(messages)
         if batches is not None:
-            return target.append_batches([stored_batch(b, now) for b in batches if b.num_rows], _producer(producer))
+            stored = [stored_batch(batch, now) for batch in batches if batch.num_rows]
+            return target.append_batches(stored, _producer(producer), timeout)
         if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
             raise InvalidRequest(
                 f"publish_many takes an iterable of Messages or dicts, or an Arrow table, not {type(messages).__name__}"
             )
-        return target.append_rows(rows_of(messages, now), _producer(producer))
+        return target.append_rows(rows_of(messages, now), _producer(producer), timeout)
 
     def producer(
         self, stream: str = "default", id: str | None = None, linger: float = 0.005, max_batch_bytes: int = 1 << 20
@@ -212,13 +227,17 @@ class Store:
         start_time: int | datetime | None = None,
         end_time: int | datetime | None = None,
         descending: bool = False,
+        use_index: bool = True,
     ) -> Iterator[Message]:
         """Messages by offset [start, end), optionally of one topic and with timestamps in [start_time, end_time).
 
         Reads what is there now, oldest first (or newest first); to go on, start at the last offset + 1.
-        OffsetOutOfRange if `start` is not in the log any more, or not yet.
+        OffsetOutOfRange if `start` is not in the log any more, or not yet. `use_index=False` walks each segment from
+        its beginning: for measuring what the index is worth.
         """
-        return self._reading(topic, stream, partition, start, end, limit, start_time, end_time, descending).messages()
+        return self._reading(
+            topic, stream, partition, start, end, limit, start_time, end_time, descending, use_index
+        ).messages()
 
     def read_arrow(
         self,
@@ -232,9 +251,12 @@ class Store:
         start_time: int | datetime | None = None,
         end_time: int | datetime | None = None,
         descending: bool = False,
+        use_index: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The same as `read`, as record batches that share the segments' memory where they can."""
-        return self._reading(topic, stream, partition, start, end, limit, start_time, end_time, descending).batches()
+        return self._reading(
+            topic, stream, partition, start, end, limit, start_time, end_time, descending, use_index
+        ).batches()
 
     def get(self, ref: str) -> Message:
         """The message with this ref ('default/0/42'); NotFound if it is not there."""
@@ -269,9 +291,12 @@ class Store:
             partition.roll()
             partition.seal_closed()
 
-    def verify(self) -> VerifyReport:
-        """Check every byte of every segment against its checksums. Changes nothing."""
-        return verify(self._open_streams())
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+        """Check every byte of every segment against its checksums. Changes nothing.
+
+        `progress` is called with the bytes checked so far and the bytes in all.
+        """
+        return verify(self._open_streams(), progress)
 
     def metrics(self) -> Mapping[str, float]:
         """All counters and gauges now; names and meanings are in `lamina.metrics.METRICS`."""
@@ -354,6 +379,7 @@ class Store:
         start_time: int | datetime | None,
         end_time: int | datetime | None,
         descending: bool,
+        use_index: bool,
     ) -> Reading:
         return Reading.plan(
             self._stream(stream),
@@ -365,6 +391,7 @@ class Store:
             start_time=start_time,
             end_time=end_time,
             descending=descending,
+            use_index=use_index,
             metrics=self._metrics,
         )
 

@@ -126,6 +126,9 @@ class OwnedStreams:
         return stream
 
     def create(self, name: str, policy: StreamPolicy) -> None:
+        """All or nothing; what an earlier attempt left under the name goes first."""
+        if self._catalog.stream(name) is not None:
+            self._catalog.remove(self._catalog.hide(name))
         self._catalog.create(name, policy)
         self._open(name, policy)
 
@@ -134,12 +137,15 @@ class OwnedStreams:
         stream = self._streams[name]
         stream.policy = stream.appender().policy = policy
         for partition in stream.owned_partitions():
-            partition.policy = policy
+            partition.change_policy(policy)
 
     def delete(self, name: str) -> None:
-        self.get(name).close()
+        """If hiding it fails nothing has changed; from then on it is gone for everybody."""
+        stream = self.get(name)
+        hidden = self._catalog.hide(name)
         del self._streams[name], self.appenders[name]
-        self._catalog.delete(name)
+        stream.close()
+        self._catalog.remove(hidden)
 
     def gauge(self, metrics: Metrics) -> None:
         streams = list(self._streams.values())

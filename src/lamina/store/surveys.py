@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lamina.log import PartitionView, SegmentCheck, foreign_files, partition_directory, verify_partition
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.streams import FollowedStreams, OpenStream, OwnedStreams
@@ -39,17 +41,23 @@ def segment_infos(stream: OpenStream) -> list[SegmentInfo]:
     return infos
 
 
-def verify(streams: OwnedStreams | FollowedStreams) -> VerifyReport:
+Progress = Callable[[int, int], None]
+
+
+def verify(streams: OwnedStreams | FollowedStreams, progress: Progress | None = None) -> VerifyReport:
     checks: list[SegmentCheck] = []
     foreign: list[str] = []
     rebuilt: list[str] = []
     dropped_bytes = 0
-    for stream in streams.all():
-        if stream.is_elsewhere:
-            continue
+    readable = [stream for stream in streams.all() if not stream.is_elsewhere]
+    total = sum(stream_info(stream).bytes for stream in readable)
+    for stream in readable:
         for view in stream.views():
             directory = partition_directory(stream.name, view.number)
-            checks += verify_partition(stream.disk, directory, view, stream.cache)
+            for check in verify_partition(stream.disk, directory, view, stream.cache):
+                checks.append(check)
+                if progress is not None:
+                    progress(sum(done.bytes for done in checks), total)
             foreign += [f"{directory}/{name}" for name in foreign_files(stream.disk, directory, view.segments)]
         for report in stream.reports():
             dropped_bytes += report.dropped_bytes
