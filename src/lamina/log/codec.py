@@ -12,7 +12,7 @@ from lamina.errors import Corrupt
 from lamina.model import Row
 
 ROWS_PACKED_MAX = 63
-"""From 64 messages on, building an Arrow batch costs less per message than readers save by it."""
+"""A call with more messages becomes an Arrow batch in its own thread: from here on readers save more than it costs."""
 
 _encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(list[Row])

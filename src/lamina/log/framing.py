@@ -1,4 +1,8 @@
-"""From waiting entries to frames: small groups packed, large ones Arrow. Pure."""
+"""From waiting entries to frames: rows of many small calls share packed ones, batches are Arrow. Pure.
+
+Packing a thousand rows takes a seventh of the time of building an Arrow batch of them, and everybody whose message
+is among them waits for it. Sealing builds that batch later.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lamina.log.codec import ROWS_PACKED_MAX, encode_batch, encode_rows
+from lamina.log.codec import encode_batch, encode_rows
 from lamina.log.format import Codec, Flag, ProducerEntry
-from lamina.model import Row, batch_of_rows
+from lamina.model import Row
 
 NO_TS_MIN, NO_TS_MAX = 2**63 - 1, -(2**63)
 """Smallest and largest timestamp of no messages: neutral in min and max."""
@@ -91,9 +95,7 @@ def _close_run(drafts: list[Draft], rows: list[Row], table: list[ProducerEntry])
             # A numbered call without messages still uses up its sequence.
             drafts.append(Draft(Codec.PACKED, encode_rows(rows), 0, NO_TS_MIN, NO_TS_MAX, table))
         return
-    if len(rows) > ROWS_PACKED_MAX:
-        drafts.append(draft_of_batch(batch_of_rows(rows), table))
-    elif len(rows) == 1:
+    if len(rows) == 1:
         time = rows[0].timestamp
         drafts.append(Draft(Codec.PACKED, encode_rows(rows), 1, time, time, table))
     else:
