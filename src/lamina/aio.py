@@ -22,7 +22,8 @@ from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from lamina.log import Entry, Partition, Pending, Producer, Stream, packed_bytes
+from lamina.errors import LaminaError
+from lamina.log import Entry, Partition, Pending, Producer, Stream, pack_row
 from lamina.model import Message, PublishReceipt, Receipt, Row
 from lamina.settings import Settings
 from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
@@ -257,83 +258,76 @@ class _Publisher:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._loop = asyncio.get_running_loop()
+        self._is_single = len(stream.partitions) == 1
+        self._frame_bytes = stream.frame_bytes_target
         self._waiting: dict[int, _Run] = {}
 
     def send(self, row: Row) -> asyncio.Future[PublishReceipt]:
         if not self._waiting:
             self._loop.call_soon(self.flush)
-        number = self.stream.partition_of(row)
+        number = 0 if self._is_single else self.stream.partition_of(row)
         run = self._waiting.get(number)
-        if run is None or run.bytes > self.stream.frame_bytes_target:
+        if run is None or run.bytes > self._frame_bytes:
             if run is not None:
-                self._submit(run)
+                run.submit()
             run = self._waiting[number] = _Run(self.stream.partitions[number], self._loop)
+        # Packed at once, while the message is in the processor's cache.
+        packed = pack_row(row)
         future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self._loop)
-        run.rows.append(row)
+        run.packed.append(packed)
+        run.times.append(row.timestamp)
         run.futures.append(future)
-        run.bytes += 256 if row.value is None else len(row.value) + 256
+        run.bytes += len(packed)
         return future
 
     def flush(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for run in waiting.values():
-            self._submit(run)
-
-    def _submit(self, run: _Run) -> None:
-        # The guess made row by row leaves out large labels; this is exact, in one native call.
-        size = packed_bytes(run.rows)
-        if size > 2 * self.stream.frame_bytes_target and len(run.rows) > 1:
-            for half in run.halves():
-                self._submit(half)
-            return
-        try:
-            run.partition.submit(Entry(Pending(run.rows, (), size), run))
-        except Exception as error:  # noqa: BLE001 - every waiting task must hear of it
-            run.fail(error)
+            run.submit()
 
 
 class _Run:
-    """Rows for one partition with the futures of their tasks: the sink of one submitted call."""
+    """Packed rows for one partition with the futures of their tasks: one submitted call and its sink."""
 
-    __slots__ = ("_loop", "bytes", "futures", "partition", "rows")
+    __slots__ = ("_loop", "_partition", "bytes", "futures", "packed", "times")
 
     def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop) -> None:
-        self.partition = partition
-        self.rows: list[Row] = []
-        self.bytes = 0
+        self.packed: list[bytes] = []
+        self.times: list[int] = []
         self.futures: list[asyncio.Future[PublishReceipt]] = []
+        self.bytes = 0
+        self._partition = partition
         self._loop = loop
 
-    def halves(self) -> tuple[_Run, _Run]:
-        """The same rows and futures in two runs."""
-        middle = len(self.rows) // 2
-        first, second = _Run(self.partition, self._loop), _Run(self.partition, self._loop)
-        first.rows, second.rows = self.rows[:middle], self.rows[middle:]
-        first.futures, second.futures = self.futures[:middle], self.futures[middle:]
-        return first, second
+    def submit(self) -> None:
+        pending = Pending(self.packed, (), self.bytes, min(self.times), max(self.times))
+        try:
+            self._partition.submit(Entry(pending, self))
+        except LaminaError as error:
+            self._fail(error)
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """On the commit thread."""
         try:
             self._loop.call_soon_threadsafe(self._resolve, entries[0])
         except RuntimeError:
-            logger.warning("the event loop ended before its messages were committed count=%s", len(self.rows))
-
-    def fail(self, error: Exception) -> None:
-        for future in self.futures:
-            if not future.done():
-                future.set_exception(error)
+            logger.warning("the event loop ended before its messages were committed count=%s", len(self.packed))
 
     def _resolve(self, entry: Entry) -> None:
         if entry.error is not None:
-            self.fail(entry.error)
+            self._fail(entry.error)
             return
-        stream, number = self.partition.context.stream, self.partition.context.number
+        stream, number = self._partition.context.stream, self._partition.context.number
         offset, epoch = entry.first, entry.epoch
-        for row, future in zip(self.rows, self.futures, strict=True):
+        for time, future in zip(self.times, self.futures, strict=True):
             if not future.done():
-                future.set_result(PublishReceipt(stream, number, offset, epoch, row.timestamp))
+                future.set_result(PublishReceipt(stream, number, offset, epoch, time))
             offset += 1
+
+    def _fail(self, error: Exception) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_exception(error)
 
 
 def _take(items: Iterator[T], count: int) -> list[T]:

@@ -13,7 +13,7 @@ from lamina.log import IndexEntry, OffsetIndex, StreamPolicy
 from lamina.log.active import ActiveSegment
 from lamina.log.block import Block
 from lamina.log.catalog import StoreDocument, StreamDocument
-from lamina.log.codec import encode_batch, encode_rows
+from lamina.log.codec import encode_batch, join_rows, pack_row
 from lamina.log.documents import decode_document, encode_document
 from lamina.log.format import (
     Codec,
@@ -99,11 +99,13 @@ def test_the_segment_header() -> None:
 
 
 def test_a_frame_of_packed_rows() -> None:
-    assert_messages(assert_golden("frame-packed-1.bin", frame(Codec.PACKED, encode_rows(ROWS))))
+    assert_messages(
+        assert_golden("frame-packed-1.bin", frame(Codec.PACKED, join_rows([pack_row(row) for row in ROWS])))
+    )
 
 
 def test_a_frame_with_a_producer_table() -> None:
-    encoded = frame(Codec.PACKED, encode_rows(ROWS), table=encode_table(TABLE))
+    encoded = frame(Codec.PACKED, join_rows([pack_row(row) for row in ROWS]), table=encode_table(TABLE))
     stored = assert_golden("frame-packed-table-1.bin", encoded)
     assert_messages(stored)
     assert decode_table(stored[64 : 64 + header_of(stored).table_bytes]) == TABLE
@@ -127,7 +129,7 @@ def test_a_frame_of_an_arrow_batch(name: str, table: list[ProducerEntry], flags:
 
 
 def test_a_frame_without_messages_that_uses_up_a_sequence() -> None:
-    encoded = frame(Codec.PACKED, encode_rows([]), table=encode_table([ProducerEntry("p", 1, 0, 0)]), count=0)
+    encoded = frame(Codec.PACKED, join_rows([]), table=encode_table([ProducerEntry("p", 1, 0, 0)]), count=0)
     stored = assert_golden("frame-empty-1.bin", encoded)
     assert len(Block.decode(header_of(stored), memoryview(payload_of(stored)), 0)) == 0
 

@@ -15,7 +15,7 @@ from lamina.log.catalog import (
     partition_directory,
     unknown_stream,
 )
-from lamina.log.codec import packed_bytes
+from lamina.log.codec import pack_row
 from lamina.log.commit import Entry, Sink
 from lamina.log.follower import FollowedPartition
 from lamina.log.framing import Pending
@@ -62,7 +62,7 @@ __all__ = [
     "foreign_files",
     "not_confirmed",
     "open_partition",
-    "packed_bytes",
+    "pack_row",
     "partition_directory",
     "unknown_stream",
     "verify_partition",

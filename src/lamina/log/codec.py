@@ -18,14 +18,21 @@ _encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(list[Row])
 
 
-def encode_rows(rows: Sequence[Row]) -> bytes:
-    """Packed rows: one MessagePack array of arrays, in the field order of Row."""
-    return _encoder.encode(rows)
+def pack_row(row: Row) -> bytes:
+    """One packed row: a MessagePack array in the field order of Row."""
+    return _encoder.encode(row)
 
 
-def packed_bytes(rows: Sequence[Row]) -> int:
-    """How many bytes the rows take when packed: the quickest exact measure of them."""
-    return len(_encoder.encode(rows))
+def join_rows(packed: Sequence[bytes]) -> bytes:
+    """The payload of a packed frame: one MessagePack array of packed rows."""
+    count = len(packed)
+    if count < 16:
+        head = bytes((0x90 | count,))
+    elif count < 1 << 16:
+        head = b"\xdc" + count.to_bytes(2, "big")
+    else:
+        head = b"\xdd" + count.to_bytes(4, "big")
+    return head + b"".join(packed)
 
 
 def decode_rows(payload: bytes | memoryview) -> list[Row]:

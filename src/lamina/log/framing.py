@@ -1,7 +1,7 @@
-"""From waiting entries to frames: rows of many small calls share packed ones, batches are Arrow. Pure.
+"""From waiting calls to frames: packed rows of many small calls share a frame, batches are Arrow. Pure.
 
-Packing a thousand rows takes a seventh of the time of building an Arrow batch of them, and everybody whose message
-is among them waits for it. Sealing builds that batch later.
+A single message is packed by the thread that publishes it, so that the one who commits for all only joins bytes.
+Sealing turns packed frames into Arrow later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lamina.log.codec import encode_batch, encode_rows
+from lamina.log.codec import encode_batch, join_rows, pack_row
 from lamina.log.format import Codec, Flag, ProducerEntry
 from lamina.model import Row
 
@@ -33,43 +33,61 @@ class Draft:
 
 
 class Pending:
-    """What one call wants appended: rows that fit one frame, or stored batches, one frame each."""
+    """What one call wants appended: packed rows that fit one frame, or stored batches, one frame each."""
 
-    __slots__ = ("batches", "bytes", "count", "producer", "rows")
+    __slots__ = ("batches", "bytes", "count", "packed", "producer", "ts_max", "ts_min")
 
     def __init__(
         self,
-        rows: Sequence[Row] | None,
+        packed: Sequence[bytes] | None,
         batches: Sequence[pa.RecordBatch],
         bytes: int,
+        ts_min: int,
+        ts_max: int,
         producer: tuple[str, int] | None = None,
     ) -> None:
-        self.rows = rows
+        self.packed = packed
         self.batches = batches
         self.bytes = bytes
-        self.count = len(rows) if rows is not None else sum(batch.num_rows for batch in batches)
+        self.ts_min = ts_min
+        self.ts_max = ts_max
+        self.count = len(packed) if packed is not None else sum(batch.num_rows for batch in batches)
         self.producer = producer
+
+    @classmethod
+    def of_row(cls, row: Row) -> Pending:
+        packed = pack_row(row)
+        return cls((packed,), (), len(packed), row.timestamp, row.timestamp)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], producer: tuple[str, int] | None = None) -> Pending:
+        packed = [pack_row(row) for row in rows]
+        times = [row.timestamp for row in rows] or [NO_TS_MIN, NO_TS_MAX]
+        size = sum(map(len, packed))
+        return cls(packed, (), size, min(times) if rows else NO_TS_MIN, max(times) if rows else NO_TS_MAX, producer)
+
+    @classmethod
+    def of_batches(
+        cls, batches: Sequence[pa.RecordBatch], bytes: int, producer: tuple[str, int] | None = None
+    ) -> Pending:
+        return cls(None, batches, bytes, NO_TS_MIN, NO_TS_MAX, producer)
 
 
 def draft_frames(group: Sequence[Pending], frame_bytes: int) -> list[Draft]:
     """Frames for a group, in its order; rows of neighbouring calls share frames up to about `frame_bytes`."""
     drafts: list[Draft] = []
-    rows: list[Row] = []
-    table: list[ProducerEntry] = []
+    run: list[Pending] = []
     size = 0
     for pending in group:
-        if pending.rows is None or (rows and size + pending.bytes > frame_bytes):
-            _close_run(drafts, rows, table)
-            rows, table, size = [], [], 0
-        if pending.rows is None:
+        if pending.packed is None or (run and size + pending.bytes > frame_bytes):
+            drafts += _packed_draft(run)
+            run, size = [], 0
+        if pending.packed is None:
             drafts += _batch_drafts(pending)
-            continue
-        if pending.producer is not None:
-            table.append(ProducerEntry(*pending.producer, len(rows), pending.count))
-        rows += pending.rows
-        size += pending.bytes
-    _close_run(drafts, rows, table)
-    return drafts
+        else:
+            run.append(pending)
+            size += pending.bytes
+    return drafts + _packed_draft(run)
 
 
 def draft_of_batch(batch: pa.RecordBatch, table: list[ProducerEntry], flags: int = 0) -> Draft:
@@ -89,15 +107,15 @@ def _batch_drafts(pending: Pending) -> list[Draft]:
     ]
 
 
-def _close_run(drafts: list[Draft], rows: list[Row], table: list[ProducerEntry]) -> None:
-    if not rows:
-        if table:
-            # A numbered call without messages still uses up its sequence.
-            drafts.append(Draft(Codec.PACKED, encode_rows(rows), 0, NO_TS_MIN, NO_TS_MAX, table))
-        return
-    if len(rows) == 1:
-        time = rows[0].timestamp
-        drafts.append(Draft(Codec.PACKED, encode_rows(rows), 1, time, time, table))
-    else:
-        times = [row.timestamp for row in rows]
-        drafts.append(Draft(Codec.PACKED, encode_rows(rows), len(rows), min(times), max(times), table))
+def _packed_draft(run: Sequence[Pending]) -> list[Draft]:
+    """One frame for a run of calls; a numbered call without messages still uses up its sequence, and a frame."""
+    if not run:
+        return []
+    rows: list[bytes] = []
+    table: list[ProducerEntry] = []
+    for pending in run:
+        if pending.producer is not None:
+            table.append(ProducerEntry(*pending.producer, len(rows), pending.count))
+        rows += pending.packed or ()
+    ts_min, ts_max = min(p.ts_min for p in run), max(p.ts_max for p in run)
+    return [Draft(Codec.PACKED, join_rows(rows), len(rows), ts_min, ts_max, table)] if rows or table else []

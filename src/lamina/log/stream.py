@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lamina.errors import Conflict, InvalidRequest, LaminaError, WouldBlock
-from lamina.log.codec import ROWS_PACKED_MAX, packed_bytes
+from lamina.log.codec import ROWS_PACKED_MAX
 from lamina.log.commit import Entry, Sink
 from lamina.log.framing import Pending
 from lamina.log.partition import Partition
@@ -58,7 +58,7 @@ class Stream:
     def append_row(self, row: Row, sink: Sink | None = None) -> tuple[Partition, Entry]:
         """One message; returns when it is durable, or at once where a sink will hear of it."""
         partition = self.partitions[self.partition_of(row)]
-        entry = Entry(Pending((row,), (), row_bytes(row)), sink)
+        entry = Entry(Pending.of_row(row), sink)
         if sink is None:
             partition.append(entry)
         else:
@@ -66,8 +66,6 @@ class Stream:
         return partition, entry
 
     def partition_of(self, row: Row) -> int:
-        if len(self.partitions) == 1:
-            return 0
         return partition_of(row.topic, row.key, len(self.partitions), self.policy.partition_by)
 
     def last_sequence(self, producer: str) -> int | None:
@@ -109,9 +107,10 @@ class Stream:
         return self._append(pieces, producer, timeout)
 
     def _row_pieces(self, number: int, rows: Sequence[Row], producer: Producer | None) -> list[_Piece]:
-        size = packed_bytes(rows)
-        if len(rows) <= ROWS_PACKED_MAX and size <= self._settings.frame_bytes_target:
-            return [_Piece(number, Pending(rows, (), size, producer))]
+        if len(rows) <= ROWS_PACKED_MAX:
+            pending = Pending.of_rows(rows, producer)
+            if pending.bytes <= self._settings.frame_bytes_target:
+                return [_Piece(number, pending)]
         batches, run, run_bytes = [], list[Row](), 0
         for row in rows:
             run.append(row)
@@ -144,7 +143,7 @@ class Stream:
                 "split it into several sequences"
             )
         if not pieces:
-            pieces = [_Piece(0, Pending([], (), 0, producer))]
+            pieces = [_Piece(0, Pending.of_rows([], producer))]
         with self._lock_of(producer[0]):
             self._check_sequence(pieces, producer)
             return self._commit(pieces, timeout)
@@ -249,12 +248,12 @@ def _batch_pieces(number: int, batches: Sequence[pa.RecordBatch], producer: Prod
     size = 0
     for batch in batches:
         if run and size + batch.nbytes > APPEND_BYTES_MAX:
-            pieces.append(_Piece(number, Pending(None, run, size, producer)))
+            pieces.append(_Piece(number, Pending.of_batches(run, size, producer)))
             run, size = [], 0
         run.append(batch)
         size += batch.nbytes
     if run:
-        pieces.append(_Piece(number, Pending(None, run, size, producer)))
+        pieces.append(_Piece(number, Pending.of_batches(run, size, producer)))
     return pieces
 
 

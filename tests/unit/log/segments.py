@@ -19,7 +19,7 @@ from lamina.log.key_index import Entries, entries_of
 from lamina.log.lineage import PartitionState
 from lamina.log.producers import Producers
 from lamina.metrics import Metrics
-from lamina.model import Message, Row, row_bytes
+from lamina.model import Message, Row
 from lamina.testing import FakeClock
 
 UID = bytes(range(16))
@@ -34,7 +34,7 @@ def row(number: int = 0, *, size: int = 8, **fields: object) -> Row:
 
 
 def pending(*rows: Row, producer: tuple[str, int] | None = None) -> Pending:
-    return Pending(rows, (), sum(row_bytes(each) for each in rows), producer)
+    return Pending.of_rows(rows, producer)
 
 
 def write_segment(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import Corrupt
 from lamina.log.block import Block
-from lamina.log.codec import decode_batch, decode_rows, encode_batch, encode_rows
+from lamina.log.codec import decode_batch, decode_rows, encode_batch, join_rows, pack_row
 from lamina.log.format import Codec, Flag, FrameHeader, ProducerEntry
 from lamina.log.framing import NO_TS_MAX, NO_TS_MIN, Draft, Pending, draft_frames
 from lamina.model import Row, batch_of_rows
@@ -56,7 +56,7 @@ def test_a_call_larger_than_a_frame_gets_a_frame_of_its_own() -> None:
 
 def test_batches_stay_apart_and_all_but_the_last_say_that_more_follows() -> None:
     batches = [batch_of_rows(rows(2)), batch_of_rows(rows(1, 2)), batch_of_rows(rows(3, 3))]
-    call = Pending(None, batches, 0)
+    call = Pending.of_batches(batches, 0)
     drafts = draft_frames([pending(row(90)), call, pending(row(91))], TARGET)
     assert [draft.codec for draft in drafts] == [Codec.PACKED, *[Codec.ARROW] * 3, Codec.PACKED]
     assert [draft.flags for draft in drafts] == [0, Flag.MORE, Flag.MORE, 0, 0]
@@ -84,7 +84,7 @@ def test_the_rows_of_a_numbered_call_are_counted_from_their_own_frame() -> None:
 
 
 def test_each_batch_of_a_numbered_call_names_its_producer() -> None:
-    call = Pending(None, [batch_of_rows(rows(2)), batch_of_rows(rows(3))], 0, ("p", 1))
+    call = Pending.of_batches([batch_of_rows(rows(2)), batch_of_rows(rows(3))], 0, ("p", 1))
     assert [draft.table for draft in draft_frames([call], TARGET)] == [
         [ProducerEntry("p", 1, 0, 2)],
         [ProducerEntry("p", 1, 0, 3)],
@@ -112,8 +112,8 @@ def test_frames_hold_all_messages_in_order(groups: list[list[int]], target: int)
 
 def test_packed_rows_come_back() -> None:
     packed = [Row(1, "ä", b"k", None, {"a": "b"}, 2, 3, 4), row(5)]
-    assert decode_rows(encode_rows(packed)) == packed
-    assert decode_rows(memoryview(encode_rows([]))) == []
+    assert decode_rows(join_rows([pack_row(each) for each in packed])) == packed
+    assert decode_rows(memoryview(join_rows([]))) == []
 
 
 def test_a_batch_comes_back() -> None:
@@ -131,7 +131,11 @@ def test_payloads_that_cannot_be_read_are_corrupt(payload: bytes) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.PACKED, Codec.ARROW])
 def test_a_payload_with_another_count_than_its_header_is_corrupt(codec: Codec) -> None:
-    payload = encode_rows(rows(2)) if codec is Codec.PACKED else encode_batch(batch_of_rows(rows(2)))
+    payload = (
+        join_rows([pack_row(each) for each in rows(2)])
+        if codec is Codec.PACKED
+        else encode_batch(batch_of_rows(rows(2)))
+    )
     header = FrameHeader(codec, 0, 0, len(payload), 0, 0, 3, 3, 0, 0, 0, 0)
     with pytest.raises(Corrupt, match="header says 3"):
         Block.decode(header, memoryview(payload), 0)
