@@ -23,7 +23,7 @@ from typing import ParamSpec, Self, TypeVar
 import pyarrow as pa
 
 from lamina.errors import LaminaError
-from lamina.log import Entry, Partition, Pending, Producer, Stream, pack_row
+from lamina.log import Entry, Pending, Producer, Stream, pack_row
 from lamina.model import Message, PublishReceipt, Receipt, Row
 from lamina.settings import Settings
 from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
@@ -270,7 +270,7 @@ class _Publisher:
         if run is None or run.bytes > self._frame_bytes:
             if run is not None:
                 run.submit()
-            run = self._waiting[number] = _Run(self.stream.partitions[number], self._loop)
+            run = self._waiting[number] = _Run(self.stream, number, self._loop)
         # Packed at once, while the message is in the processor's cache.
         packed = pack_row(row)
         future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self._loop)
@@ -289,20 +289,21 @@ class _Publisher:
 class _Run:
     """Packed rows for one partition with the futures of their tasks: one submitted call and its sink."""
 
-    __slots__ = ("_loop", "_partition", "bytes", "futures", "packed", "times")
+    __slots__ = ("_loop", "_partition", "_stream", "bytes", "futures", "packed", "times")
 
-    def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, stream: Stream, partition: int, loop: asyncio.AbstractEventLoop) -> None:
         self.packed: list[bytes] = []
         self.times: list[int] = []
         self.futures: list[asyncio.Future[PublishReceipt]] = []
         self.bytes = 0
+        self._stream = stream
         self._partition = partition
         self._loop = loop
 
     def submit(self) -> None:
-        pending = Pending(self.packed, (), self.bytes, min(self.times), max(self.times))
+        pending = Pending(self.packed, self.bytes, min(self.times), max(self.times))
         try:
-            self._partition.submit(Entry(pending, self))
+            self._stream.submit(pending, self, self._partition)
         except LaminaError as error:
             self._fail(error)
 
@@ -317,7 +318,7 @@ class _Run:
         if entry.error is not None:
             self._fail(entry.error)
             return
-        stream, number = self._partition.context.stream, self._partition.context.number
+        stream, number = self._stream.name, self._partition
         offset, epoch = entry.first, entry.epoch
         for time, future in zip(self.times, self.futures, strict=True):
             if not future.done():

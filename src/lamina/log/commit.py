@@ -29,13 +29,14 @@ class Sink(Protocol):
 
 
 class Entry:
-    """One call in the queue. After it is settled, `error` is set or the offsets begin at `first`."""
+    """What one call brings to one partition. After it is settled, `error` is set or the offsets begin at `first`."""
 
-    __slots__ = ("epoch", "error", "first", "gate", "pending", "settled", "sink")
+    __slots__ = ("epoch", "error", "first", "gate", "partition", "pending", "settled", "sink")
 
-    def __init__(self, pending: Pending, sink: Sink | None = None) -> None:
+    def __init__(self, pending: Pending, sink: Sink | None = None, partition: int = 0) -> None:
         self.pending = pending
         self.sink = sink
+        self.partition = partition
         self.first = -1
         self.epoch = 0
         self.error: LaminaError | None = None
@@ -68,11 +69,13 @@ class CommitQueue:
         self._last_seconds = 0.0
         self._committer: _Committer | None = None
 
-    def append(self, entry: Entry) -> None:
-        """Return when the entry is committed; raise its error."""
+    def append(self, *entries: Entry) -> None:
+        """Return when the entries of one call are committed; raise the last one's error."""
+        # Entries are settled in their order, so whoever waits for the last one waits for all.
+        entry = entries[-1]
         gate = entry.gate = threading.Lock()
         gate.acquire()
-        if not self._join(entry):
+        if not self._join(entries):
             self._wait(entry, gate)
         while not entry.settled:
             # Promoted: this thread leads now. A full group may leave its own entry behind; then it waits again.
@@ -82,9 +85,9 @@ class CommitQueue:
         if entry.error is not None:
             raise entry.error
 
-    def submit(self, entry: Entry) -> None:
-        """Return at once; the entry's sink hears of the outcome."""
-        if self._join(entry):
+    def submit(self, *entries: Entry) -> None:
+        """Return at once; the entries' sinks hear of the outcome."""
+        if self._join(entries):
             self._wake_committer()
 
     def close(self) -> None:
@@ -96,12 +99,12 @@ class CommitQueue:
         if self._committer is not None:
             self._committer.close()
 
-    def _join(self, entry: Entry) -> bool:
+    def _join(self, entries: Sequence[Entry]) -> bool:
         """Enter the queue; True if this call must see to it that somebody leads."""
         with self._mutex:
             if self._closed:
                 raise Closed("the store is closed")
-            self._queue.append(entry)
+            self._queue.extend(entries)
             if self._leading:
                 if self._awaited and len(self._queue) >= self._awaited:
                     self._awaited = 0

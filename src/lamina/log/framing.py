@@ -1,6 +1,6 @@
 """From waiting calls to frames: packed rows of many small calls share a frame, batches are Arrow. Pure.
 
-A single message is packed by the thread that publishes it, so that the one who commits for all only joins bytes.
+A call's messages are encoded by the thread that publishes them, so that the one who commits for all only joins bytes.
 Sealing turns packed frames into Arrow later.
 """
 
@@ -33,44 +33,44 @@ class Draft:
 
 
 class Pending:
-    """What one call wants appended: packed rows that fit one frame, or stored batches, one frame each."""
+    """What one call wants appended to one partition: packed rows that fit one frame, or whole Arrow frames."""
 
-    __slots__ = ("batches", "bytes", "count", "packed", "producer", "ts_max", "ts_min")
+    __slots__ = ("bytes", "count", "drafts", "packed", "producer", "ts_max", "ts_min")
 
     def __init__(
-        self,
-        packed: Sequence[bytes] | None,
-        batches: Sequence[pa.RecordBatch],
-        bytes: int,
-        ts_min: int,
-        ts_max: int,
-        producer: tuple[str, int] | None = None,
+        self, packed: Sequence[bytes], bytes: int, ts_min: int, ts_max: int, producer: tuple[str, int] | None = None
     ) -> None:
         self.packed = packed
-        self.batches = batches
+        self.drafts: list[Draft] = []
+        self.count = len(packed)
         self.bytes = bytes
         self.ts_min = ts_min
         self.ts_max = ts_max
-        self.count = len(packed) if packed is not None else sum(batch.num_rows for batch in batches)
         self.producer = producer
 
     @classmethod
     def of_row(cls, row: Row) -> Pending:
         packed = pack_row(row)
-        return cls((packed,), (), len(packed), row.timestamp, row.timestamp)
+        return cls((packed,), len(packed), row.timestamp, row.timestamp)
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], producer: tuple[str, int] | None = None) -> Pending:
         packed = [pack_row(row) for row in rows]
-        times = [row.timestamp for row in rows] or [NO_TS_MIN, NO_TS_MAX]
-        size = sum(map(len, packed))
-        return cls(packed, (), size, min(times) if rows else NO_TS_MIN, max(times) if rows else NO_TS_MAX, producer)
+        ts_min = min((row.timestamp for row in rows), default=NO_TS_MIN)
+        ts_max = max((row.timestamp for row in rows), default=NO_TS_MAX)
+        return cls(packed, sum(map(len, packed)), ts_min, ts_max, producer)
 
     @classmethod
-    def of_batches(
-        cls, batches: Sequence[pa.RecordBatch], bytes: int, producer: tuple[str, int] | None = None
-    ) -> Pending:
-        return cls(None, batches, bytes, NO_TS_MIN, NO_TS_MAX, producer)
+    def of_batches(cls, batches: Sequence[pa.RecordBatch], producer: tuple[str, int] | None = None) -> Pending:
+        """Stored batches, one frame each, that are durable together or not at all."""
+        pending = cls((), 0, NO_TS_MIN, NO_TS_MAX, producer)
+        for number, batch in enumerate(batches):
+            table = [ProducerEntry(*producer, 0, batch.num_rows)] if producer else []
+            flags = Flag.MORE if number < len(batches) - 1 else 0
+            pending.drafts.append(draft_of_batch(batch, table, flags))
+        pending.count = sum(draft.count for draft in pending.drafts)
+        pending.bytes = sum(len(draft.payload) for draft in pending.drafts)
+        return pending
 
 
 def draft_frames(group: Sequence[Pending], frame_bytes: int) -> list[Draft]:
@@ -79,11 +79,11 @@ def draft_frames(group: Sequence[Pending], frame_bytes: int) -> list[Draft]:
     run: list[Pending] = []
     size = 0
     for pending in group:
-        if pending.packed is None or (run and size + pending.bytes > frame_bytes):
+        if pending.drafts or (run and size + pending.bytes > frame_bytes):
             drafts += _packed_draft(run)
             run, size = [], 0
-        if pending.packed is None:
-            drafts += _batch_drafts(pending)
+        if pending.drafts:
+            drafts += pending.drafts
         else:
             run.append(pending)
             size += pending.bytes
@@ -95,18 +95,6 @@ def draft_of_batch(batch: pa.RecordBatch, table: list[ProducerEntry], flags: int
     return Draft(Codec.ARROW, encode_batch(batch), batch.num_rows, int(times.min()), int(times.max()), table, flags)
 
 
-def _batch_drafts(pending: Pending) -> list[Draft]:
-    last = len(pending.batches) - 1
-    return [
-        draft_of_batch(
-            batch,
-            [ProducerEntry(*pending.producer, 0, batch.num_rows)] if pending.producer else [],
-            Flag.MORE if number < last else 0,
-        )
-        for number, batch in enumerate(pending.batches)
-    ]
-
-
 def _packed_draft(run: Sequence[Pending]) -> list[Draft]:
     """One frame for a run of calls; a numbered call without messages still uses up its sequence, and a frame."""
     if not run:
@@ -116,6 +104,6 @@ def _packed_draft(run: Sequence[Pending]) -> list[Draft]:
     for pending in run:
         if pending.producer is not None:
             table.append(ProducerEntry(*pending.producer, len(rows), pending.count))
-        rows += pending.packed or ()
+        rows += pending.packed
     ts_min, ts_max = min(p.ts_min for p in run), max(p.ts_max for p in run)
     return [Draft(Codec.PACKED, join_rows(rows), len(rows), ts_min, ts_max, table)] if rows or table else []

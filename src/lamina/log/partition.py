@@ -13,7 +13,7 @@ from lamina.disk import Disk
 from lamina.errors import Closed, Conflict, Corrupt, LaminaError, Unavailable
 from lamina.log import names
 from lamina.log.active import ActiveSegment
-from lamina.log.commit import CommitQueue, Entry
+from lamina.log.commit import Entry
 from lamina.log.documents import write_document
 from lamina.log.format import ProducerEntry
 from lamina.log.framing import draft_frames
@@ -25,7 +25,7 @@ from lamina.log.recovery import RecoveryReport
 from lamina.log.seal import seal
 from lamina.log.sealed import sealed_handle
 from lamina.log.segments import OpenSegment, OpenSegments, SegmentHandle, SegmentSet, SegmentState
-from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
+from lamina.log.settings import LogSettings, StreamPolicy
 from lamina.log.view import PartitionView
 from lamina.metrics import Metrics
 
@@ -55,8 +55,23 @@ class PartitionContext:
         self.metrics.add("lamina_recovery_side_files_rebuilt_total")
 
 
+@dataclass(slots=True)
+class Written:
+    """A group of entries that is in the file and not acknowledged yet."""
+
+    entries: Sequence[Entry]
+    active: ActiveSegment
+    first: int
+    count: int
+    size_before: int
+    appended_at: int
+    started: float
+    needs_sync: bool
+    error: LaminaError | None = None
+
+
 class Partition:
-    """One ordered log. Any thread may append and read; commits happen one group at a time.
+    """One ordered log. Any thread may read; its stream's leader appends, one group at a time.
 
     After a failed fsync nobody knows what the disk holds, so the partition refuses to write until it is reopened.
     """
@@ -85,19 +100,49 @@ class Partition:
         self._sealing = threading.Lock()  # held by whoever seals or deletes files
         self._active: ActiveSegment | None = None
         self._active_handle: SegmentHandle | None = None
-        self._queue = CommitQueue(self._commit, context.clock, APPEND_BYTES_MAX)
         if active is not None:
             self._use(active)
 
-    # Appending
+    # Appending, by the stream's leading thread
 
-    def append(self, entry: Entry) -> None:
-        """Return when the entry is as durable as the stream promises."""
-        self._queue.append(entry)
+    def begin(self, entries: Sequence[Entry]) -> Written | None:
+        """Write the entries. Unless it returns None, `finish` must follow, with `sync` before it if it is asked for."""
+        self._writing.acquire()
+        written = None
+        try:
+            self._check_writable()
+            if group := self._admit(entries):
+                written = self._write(group)
+        except LaminaError as error:
+            self._fail(entries, error)
+        except BaseException as error:
+            # A bug or Ctrl-C in the middle: what the file and our picture of it hold may differ now.
+            self._refuse(f"a commit was interrupted ({error!r})")
+            raise
+        finally:
+            if written is None:
+                self._writing.release()
+        return written
 
-    def submit(self, entry: Entry) -> None:
-        """Return at once; the entry's sink hears of the outcome."""
-        self._queue.submit(entry)
+    def sync(self, written: Written) -> None:
+        """Make the written entries durable. Any thread."""
+        try:
+            written.active.sync()
+        except LaminaError as error:
+            written.error = error
+
+    def finish(self, written: Written) -> None:
+        """Tell readers and the entries that they are stored, or the entries that nobody knows."""
+        try:
+            if written.error is not None:
+                self._fail(written.entries, self._unknown(written.error))
+            else:
+                self._acknowledge(written)
+        except BaseException as error:
+            self._refuse(f"a commit was interrupted ({error!r})")
+            raise
+        finally:
+            self._writing.release()
 
     def find_producer(self, producer: str, sequence: int) -> AppendedRange | None:
         with self._writing:
@@ -175,8 +220,7 @@ class Partition:
             self._remove(self._segments.remove_before(self.state.start))
 
     def close(self) -> None:
-        """Commit what waits, make it durable, and leave a clean end behind."""
-        self._queue.close()
+        """Make everything durable and leave a clean end behind. The stream's queue is closed before."""
         with self._sealing, self._writing:
             if self.refusal is None:
                 self._close_cleanly()
@@ -201,23 +245,11 @@ class Partition:
 
     # Under the _writing lock
 
-    def _commit(self, entries: list[Entry]) -> None:
-        group: list[Entry] = []
-        try:
-            with self._writing:
-                self._check_writable()
-                group = self._admit(entries)
-                if group:
-                    self._write(group)
-        except LaminaError as error:
-            self.context.metrics.add("lamina_publish_failures_total", len(entries))
-            for entry in entries:
-                if entry.first < 0 and entry.error is None:
-                    entry.error = error
-        except BaseException as error:
-            # A bug or Ctrl-C in the middle: what the file and our picture of it hold may differ now.
-            self._refuse(f"a commit was interrupted ({error!r})")
-            raise
+    def _fail(self, entries: Sequence[Entry], error: LaminaError) -> None:
+        self.context.metrics.add("lamina_publish_failures_total", len(entries))
+        for entry in entries:
+            if entry.first < 0 and entry.error is None:
+                entry.error = error
 
     def _admit(self, entries: Sequence[Entry]) -> list[Entry]:
         """Entries to write; a numbered call that is in the log already gets its original place."""
@@ -237,30 +269,44 @@ class Partition:
                 )
         return admitted
 
-    def _write(self, group: Sequence[Entry]) -> None:
+    def _write(self, group: Sequence[Entry]) -> Written:
         started = self.context.clock.monotonic()
         drafts = draft_frames([entry.pending for entry in group], self.context.settings.frame_bytes_target)
         count = sum(draft.count for draft in drafts)
         now_us = self.context.clock.now_us()
         active = self._active_for(drafts, count, now_us)
-        first, size = active.base + active.stats.end, active.size
+        written = Written(
+            entries=group,
+            active=active,
+            first=active.base + active.stats.end,
+            count=count,
+            size_before=active.size,
+            appended_at=now_us,
+            started=started,
+            needs_sync=self.policy.durability == "local",
+        )
         active.write(drafts, now_us)
-        if self.policy.durability == "local":
-            self._sync(active)
-        self._publish_end(active)
-        for entry in group:
+        return written
+
+    def _acknowledge(self, written: Written) -> None:
+        self._publish_end(written.active)
+        first = written.first
+        for entry in written.entries:
             entry.first = first
             if entry.pending.producer is not None:
                 numbered = ProducerEntry(*entry.pending.producer, 0, entry.pending.count)
-                self._producers.record(numbered, first, now_us)
+                self._producers.record(numbered, first, written.appended_at)
             first += entry.pending.count
-        self._count(count, active.size - size, started)
+        self._count(written)
 
     def _sync(self, active: ActiveSegment) -> None:
         try:
             active.sync()
         except LaminaError as error:
-            raise self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown") from error
+            raise self._unknown(error) from error
+
+    def _unknown(self, error: LaminaError) -> Unavailable:
+        return self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown")
 
     def _active_for(self, drafts: Sequence[object], count: int, now_us: int) -> ActiveSegment:
         settings = self.context.settings
@@ -369,13 +415,13 @@ class Partition:
         write_document(self.context.state_disk, f"{self.context.directory}/{names.STATE}", "partition", state)
         self.state = state
 
-    def _count(self, messages: int, size: int, started: float) -> None:
+    def _count(self, written: Written) -> None:
         metrics = self.context.metrics
         metrics.add("lamina_commits_total")
-        metrics.add("lamina_messages_published_total", messages)
-        metrics.add("lamina_bytes_written_total", size)
-        metrics.observe("lamina_commit_messages", messages)
-        metrics.observe("lamina_commit_seconds", self.context.clock.monotonic() - started)
+        metrics.add("lamina_messages_published_total", written.count)
+        metrics.add("lamina_bytes_written_total", written.active.size - written.size_before)
+        metrics.observe("lamina_commit_messages", written.count)
+        metrics.observe("lamina_commit_seconds", self.context.clock.monotonic() - written.started)
 
     # Under the _sealing lock
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lamina.errors import Conflict, InvalidRequest, LaminaError, WouldBlock
+from lamina.clock import Clock
+from lamina.errors import Closed, Conflict, InvalidRequest, LaminaError, Unavailable, WouldBlock
 from lamina.log.codec import ROWS_PACKED_MAX
-from lamina.log.commit import Entry, Sink
+from lamina.log.commit import CommitQueue, Entry, Sink
 from lamina.log.framing import Pending
-from lamina.log.partition import Partition
+from lamina.log.partition import Partition, Written
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
 from lamina.model import (
     PRODUCER_ID_BYTES_MAX,
@@ -29,6 +32,7 @@ from lamina.model import (
 )
 
 Producer = tuple[str, int]
+_SYNCERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,20 @@ class _Piece:
 
 
 class Stream:
-    """The open partitions of one stream. Any thread."""
+    """The open partitions of one stream. Any thread.
 
-    def __init__(self, name: str, policy: StreamPolicy, partitions: Sequence[Partition], settings: LogSettings) -> None:
+    All of them share one commit queue: its leader writes to each partition and syncs them at the same time.
+    """
+
+    def __init__(
+        self, name: str, policy: StreamPolicy, partitions: Sequence[Partition], settings: LogSettings, clock: Clock
+    ) -> None:
         self.name = name
         self.policy = policy
         self.partitions = partitions
         self._settings = settings
+        self._queue = CommitQueue(self._commit, clock, APPEND_BYTES_MAX)
+        self._syncers: ThreadPoolExecutor | None = None  # the leader's; made when first needed
         self._producer_lock = threading.Lock()  # guards the two below
         self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
         self._claimed: set[str] = set()
@@ -55,15 +66,15 @@ class Stream:
     def frame_bytes_target(self) -> int:
         return self._settings.frame_bytes_target
 
-    def append_row(self, row: Row, sink: Sink | None = None) -> tuple[Partition, Entry]:
-        """One message; returns when it is durable, or at once where a sink will hear of it."""
-        partition = self.partitions[self.partition_of(row)]
-        entry = Entry(Pending.of_row(row), sink)
-        if sink is None:
-            partition.append(entry)
-        else:
-            partition.submit(entry)
-        return partition, entry
+    def append_row(self, row: Row) -> Entry:
+        """One message; returns when it is durable."""
+        entry = Entry(Pending.of_row(row), None, self.partition_of(row))
+        self._queue.append(entry)
+        return entry
+
+    def submit(self, pending: Pending, sink: Sink, partition: int) -> None:
+        """Packed rows of one partition; returns at once, and the sink hears of the outcome."""
+        self._queue.submit(Entry(pending, sink, partition))
 
     def partition_of(self, row: Row) -> int:
         return partition_of(row.topic, row.key, len(self.partitions), self.policy.partition_by)
@@ -134,7 +145,7 @@ class Stream:
 
     def _append(self, pieces: list[_Piece], producer: Producer | None, timeout: float | None) -> Receipt:
         if producer is None:
-            return self._commit(pieces, timeout)
+            return self._enter(pieces, timeout)
         _check_producer(producer)
         counts = [piece.partition for piece in pieces]
         if len(set(counts)) != len(counts):
@@ -146,7 +157,7 @@ class Stream:
             pieces = [_Piece(0, Pending.of_rows([], producer))]
         with self._lock_of(producer[0]):
             self._check_sequence(pieces, producer)
-            return self._commit(pieces, timeout)
+            return self._enter(pieces, timeout)
 
     def _check_sequence(self, pieces: Sequence[_Piece], producer: Producer) -> None:
         """The sequence must be the last + 1, or a remembered one being retried, whose missing parts are written now."""
@@ -158,38 +169,67 @@ class Stream:
             return
         raise Conflict(f"producer {name!r} is at sequence {last}: the next is {last + 1}, not {sequence}")
 
-    def _commit(self, pieces: Sequence[_Piece], timeout: float | None) -> Receipt:
-        settled = _Settled()
-        entries = [(piece.partition, Entry(piece.pending, settled)) for piece in pieces]
+    def close(self) -> None:
+        """Commit what waits, refuse the rest, and close the partitions."""
+        self._queue.close()
+        if self._syncers is not None:
+            self._syncers.shutdown()
+        for partition in self.partitions:
+            partition.close()
+
+    def _enter(self, pieces: Sequence[_Piece], timeout: float | None) -> Receipt:
+        entries = [Entry(piece.pending, None, piece.partition) for piece in pieces]
         if entries and timeout is None:
-            # The last piece is led by this thread, so a call for one partition never changes threads.
-            entries[-1][1].sink = None
-        waiting = sum([self._start(number, entry) for number, entry in entries])
-        if not settled.wait(waiting, timeout):
-            raise not_confirmed(timeout or 0)
-        if (failed := next((entry.error for _, entry in entries if entry.error is not None), None)) is not None:
-            raise failed
+            with suppress(LaminaError):  # errors are on the entries; the first of them is raised below
+                self._queue.append(*entries)
+        elif entries:
+            settled = _Settled()
+            entries[-1].sink = settled
+            self._queue.submit(*entries)
+            if not settled.wait(timeout):
+                raise not_confirmed(timeout or 0)
+        for entry in entries:
+            if entry.error is not None:
+                raise entry.error
+            if not entry.settled:
+                raise Closed("the store is closed")
         return self._receipt(entries)
 
-    def _start(self, number: int, entry: Entry) -> bool:
-        """Hand the entry over; True if its sink will hear of it. An error stays on it: the others go on."""
+    def _commit(self, group: Sequence[Entry]) -> None:
+        """Write each partition's entries, sync all of them together, then acknowledge."""
+        by_partition: dict[int, list[Entry]] = {}
+        for entry in group:
+            by_partition.setdefault(entry.partition, []).append(entry)
+        begun: list[tuple[Partition, Written]] = []
         try:
-            if entry.sink is None:
-                self.partitions[number].append(entry)
-                return False
-            self.partitions[number].submit(entry)
-        except LaminaError as error:
-            entry.error = error
-            return False
-        return True
+            for number, entries in by_partition.items():
+                if (written := self.partitions[number].begin(entries)) is not None:
+                    begun.append((self.partitions[number], written))
+            self._sync([(partition, written) for partition, written in begun if written.needs_sync])
+        except BaseException as error:
+            for _, written in begun:
+                written.error = written.error or Unavailable(f"the commit was interrupted ({error!r})")
+            raise
+        finally:
+            for partition, written in begun:
+                partition.finish(written)
 
-    def _receipt(self, entries: Sequence[tuple[int, Entry]]) -> Receipt:
+    def _sync(self, parts: Sequence[tuple[Partition, Written]]) -> None:
+        if len(parts) > 1 and self._syncers is None:
+            self._syncers = ThreadPoolExecutor(_SYNCERS, thread_name_prefix="lamina-sync")
+        syncing = [self._syncers.submit(p.sync, w) for p, w in parts[1:]] if self._syncers is not None else []
+        for partition, written in parts[:1]:
+            partition.sync(written)
+        for done in syncing:
+            done.result()
+
+    def _receipt(self, entries: Sequence[Entry]) -> Receipt:
         ranges: dict[int, tuple[int, int]] = {}
-        for number, entry in entries:
-            first, end = entry.first, entry.first + entry.pending.count
+        for entry in entries:
+            number, first, end = entry.partition, entry.first, entry.first + entry.pending.count
             ranges[number] = (ranges[number][0], end) if number in ranges else (first, end)
-        count = sum(entry.pending.count for _, entry in entries)
-        return Receipt(self.name, count, ranges, {number: entry.epoch for number, entry in entries})
+        count = sum(entry.pending.count for entry in entries)
+        return Receipt(self.name, count, ranges, {entry.partition: entry.epoch for entry in entries})
 
     def _lock_of(self, producer: str) -> _CountedLock:
         return _CountedLock(self._producer_lock, self._producer_locks, producer)
@@ -220,17 +260,16 @@ class _CountedLock:
 
 
 class _Settled:
-    """Counts settled entries of one call over several partitions."""
+    """Hears of the last entry of a call."""
 
     def __init__(self) -> None:
-        self._settled = threading.Semaphore(0)
+        self._settled = threading.Event()
 
     def settle(self, entries: Sequence[Entry]) -> None:
-        self._settled.release(len(entries))
+        self._settled.set()
 
-    def wait(self, count: int, timeout: float | None) -> bool:
-        """False if it takes longer than `timeout` seconds (for each entry)."""
-        return all(self._settled.acquire(timeout=timeout) for _ in range(count))
+    def wait(self, timeout: float | None) -> bool:
+        return self._settled.wait(timeout)
 
 
 def not_confirmed(timeout: float) -> WouldBlock:
@@ -248,12 +287,12 @@ def _batch_pieces(number: int, batches: Sequence[pa.RecordBatch], producer: Prod
     size = 0
     for batch in batches:
         if run and size + batch.nbytes > APPEND_BYTES_MAX:
-            pieces.append(_Piece(number, Pending.of_batches(run, size, producer)))
+            pieces.append(_Piece(number, Pending.of_batches(run, producer)))
             run, size = [], 0
         run.append(batch)
         size += batch.nbytes
     if run:
-        pieces.append(_Piece(number, Pending.of_batches(run, size, producer)))
+        pieces.append(_Piece(number, Pending.of_batches(run, producer)))
     return pieces
 
 

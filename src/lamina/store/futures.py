@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from lamina.log import Entry, Stream, not_confirmed
+from lamina.log import Entry, Pending, Stream, not_confirmed
 from lamina.model import PublishReceipt, Row
 
 
 class FutureSink:
     """The sink of one message."""
 
-    __slots__ = ("_future", "_partition", "_row", "_stream")
+    __slots__ = ("_future", "_stream", "_timestamp")
 
-    def __init__(self, future: Future[PublishReceipt], stream: str, row: Row) -> None:
+    def __init__(self, future: Future[PublishReceipt], stream: str, timestamp: int) -> None:
         self._future = future
         self._stream = stream
-        self._row = row
-        self._partition = 0
+        self._timestamp = timestamp
 
     @classmethod
     def publish(cls, stream: Stream, row: Row) -> Future[PublishReceipt]:
         future: Future[PublishReceipt] = Future()
         future.set_running_or_notify_cancel()  # what is in the queue cannot be called back
-        sink = cls(future, stream.name, row)
-        sink._partition = stream.partition_of(row)
-        stream.append_row(row, sink)
+        stream.submit(Pending.of_row(row), cls(future, stream.name, row.timestamp), stream.partition_of(row))
         return future
 
     def settle(self, entries: Sequence[Entry]) -> None:
@@ -34,9 +31,8 @@ class FutureSink:
             if entry.error is not None:
                 self._future.set_exception(entry.error)
             else:
-                self._future.set_result(
-                    PublishReceipt(self._stream, self._partition, entry.first, entry.epoch, self._row.timestamp)
-                )
+                receipt = PublishReceipt(self._stream, entry.partition, entry.first, entry.epoch, self._timestamp)
+                self._future.set_result(receipt)
 
 
 def wait_for(future: Future[PublishReceipt], timeout: float) -> PublishReceipt:

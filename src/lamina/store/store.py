@@ -178,8 +178,8 @@ class Store:
             return FutureSink.publish(target, row)
         if timeout is not None:
             return wait_for(FutureSink.publish(target, row), timeout)
-        partition, entry = target.append_row(row)
-        return PublishReceipt(stream, partition.context.number, entry.first, entry.epoch, row.timestamp)
+        entry = target.append_row(row)
+        return PublishReceipt(stream, entry.partition, entry.first, entry.epoch, row.timestamp)
 
     def publish_many(
         self,

@@ -82,6 +82,9 @@ class OpenStream:
         return self.appender().partitions
 
     def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            return
         for partition in self._partitions:
             partition.close()
 
@@ -195,7 +198,7 @@ class OwnedStreams:
         for partition in partitions:
             self._metrics.add("lamina_recovery_dropped_bytes_total", partition.report.dropped_bytes)
             self._metrics.add("lamina_recovery_side_files_rebuilt_total", len(partition.report.rebuilt))
-        stream = Stream(name, policy, partitions, self._settings)
+        stream = Stream(name, policy, partitions, self._settings, self._clock)
         self._streams[name] = OpenStream(name, policy, disk, self._cache, partitions, stream)
         self.appenders[name] = stream
 

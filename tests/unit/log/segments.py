@@ -101,7 +101,12 @@ def reopened(disk: Disk, settings: LogSettings | None = None, clock: Clock | Non
 def append(partition: Partition, *rows: Row) -> int:
     """Append the rows in one call; the first offset."""
     entry = Entry(pending(*rows))
-    partition.append(entry)
+    written = partition.begin([entry])
+    if written is not None:
+        partition.sync(written)
+        partition.finish(written)
+    if entry.error is not None:
+        raise entry.error
     return entry.first
 
 

@@ -56,7 +56,7 @@ def test_a_call_larger_than_a_frame_gets_a_frame_of_its_own() -> None:
 
 def test_batches_stay_apart_and_all_but_the_last_say_that_more_follows() -> None:
     batches = [batch_of_rows(rows(2)), batch_of_rows(rows(1, 2)), batch_of_rows(rows(3, 3))]
-    call = Pending.of_batches(batches, 0)
+    call = Pending.of_batches(batches)
     drafts = draft_frames([pending(row(90)), call, pending(row(91))], TARGET)
     assert [draft.codec for draft in drafts] == [Codec.PACKED, *[Codec.ARROW] * 3, Codec.PACKED]
     assert [draft.flags for draft in drafts] == [0, Flag.MORE, Flag.MORE, 0, 0]
@@ -84,7 +84,7 @@ def test_the_rows_of_a_numbered_call_are_counted_from_their_own_frame() -> None:
 
 
 def test_each_batch_of_a_numbered_call_names_its_producer() -> None:
-    call = Pending.of_batches([batch_of_rows(rows(2)), batch_of_rows(rows(3))], 0, ("p", 1))
+    call = Pending.of_batches([batch_of_rows(rows(2)), batch_of_rows(rows(3))], ("p", 1))
     assert [draft.table for draft in draft_frames([call], TARGET)] == [
         [ProducerEntry("p", 1, 0, 2)],
         [ProducerEntry("p", 1, 0, 3)],
