@@ -253,7 +253,7 @@ class AsyncProducer:
 
 
 class _Publisher:
-    """Collects the rows of one turn of the loop and submits them as one call per partition."""
+    """Collects the rows of one turn of the loop, submits them as one call per partition, and is the calls' sink."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -269,12 +269,12 @@ class _Publisher:
         run = self._waiting.get(number)
         if run is None or run.bytes > self._frame_bytes:
             if run is not None:
-                run.submit()
-            run = self._waiting[number] = _Run(self.stream, number, self._loop)
+                self._submit(number, run)
+            run = self._waiting[number] = _Run()
         # Packed at once, while the message is in the processor's cache.
         packed = pack_row(row)
         future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self._loop)
-        run.packed.append(packed)
+        run.rows.append(packed)
         run.times.append(row.timestamp)
         run.futures.append(future)
         run.bytes += len(packed)
@@ -282,50 +282,56 @@ class _Publisher:
 
     def flush(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for run in waiting.values():
-            run.submit()
-
-
-class _Run:
-    """Packed rows for one partition with the futures of their tasks: one submitted call and its sink."""
-
-    __slots__ = ("_loop", "_partition", "_stream", "bytes", "futures", "packed", "times")
-
-    def __init__(self, stream: Stream, partition: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.packed: list[bytes] = []
-        self.times: list[int] = []
-        self.futures: list[asyncio.Future[PublishReceipt]] = []
-        self.bytes = 0
-        self._stream = stream
-        self._partition = partition
-        self._loop = loop
-
-    def submit(self) -> None:
-        pending = Pending(self.packed, self.bytes, min(self.times), max(self.times))
-        try:
-            self._stream.submit(pending, self, self._partition)
-        except LaminaError as error:
-            self._fail(error)
+        for number, run in waiting.items():
+            self._submit(number, run)
 
     def settle(self, entries: Sequence[Entry]) -> None:
-        """On the commit thread."""
+        """On the commit thread: one call into the loop for all that was committed together."""
         try:
-            self._loop.call_soon_threadsafe(self._resolve, entries[0])
+            self._loop.call_soon_threadsafe(self._resolve, entries)
         except RuntimeError:
-            logger.warning("the event loop ended before its messages were committed count=%s", len(self.packed))
+            count = sum(entry.pending.count for entry in entries)
+            logger.warning("the event loop ended before its messages were committed count=%s", count)
 
-    def _resolve(self, entry: Entry) -> None:
-        if entry.error is not None:
-            self._fail(entry.error)
-            return
-        stream, number = self._stream.name, self._partition
-        offset, epoch = entry.first, entry.epoch
-        for time, future in zip(self.times, self.futures, strict=True):
-            if not future.done():
-                future.set_result(PublishReceipt(stream, number, offset, epoch, time))
-            offset += 1
+    def _submit(self, number: int, run: _Run) -> None:
+        run.close()
+        try:
+            self.stream.submit(run, self, number)
+        except LaminaError as error:
+            run.fail(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _resolve(self, entries: Sequence[Entry]) -> None:
+        name = self.stream.name
+        for entry in entries:
+            run = entry.pending
+            assert isinstance(run, _Run)
+            if entry.error is not None:
+                run.fail(entry.error)
+                continue
+            number, offset, epoch = entry.partition, entry.first, entry.epoch
+            for time, future in zip(run.times, run.futures, strict=True):
+                if not future.done():
+                    future.set_result(PublishReceipt(name, number, offset, epoch, time))
+                offset += 1
+
+
+class _Run(Pending):
+    """Packed rows for one partition, with their times and the futures of their tasks."""
+
+    __slots__ = ("futures", "rows", "times")
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+        self.times: list[int] = []
+        self.futures: list[asyncio.Future[PublishReceipt]] = []
+        super().__init__(self.rows, 0, 0, 0)
+
+    def close(self) -> None:
+        """No more rows: say what they are together."""
+        self.count = len(self.rows)
+        self.ts_min, self.ts_max = min(self.times), max(self.times)
+
+    def fail(self, error: Exception) -> None:
         for future in self.futures:
             if not future.done():
                 future.set_exception(error)

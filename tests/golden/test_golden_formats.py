@@ -28,6 +28,7 @@ from lamina.log.format import (
     encode_segment_header,
     encode_table,
     encode_trailer,
+    frame_salt,
     payload_is_valid,
 )
 from lamina.log.framing import NO_TS_MAX, NO_TS_MIN
@@ -69,8 +70,8 @@ def frame(codec: Codec, payload: bytes, *, table: bytes = b"", flags: int = 0, c
     return b"".join(bytes(part) for part in encode_frame(header, table, payload))
 
 
-def header_of(stored: bytes) -> FrameHeader:
-    header = decode_frame_header(memoryview(stored), 0)
+def header_of(stored: bytes, salt: int = 0) -> FrameHeader:
+    header = decode_frame_header(memoryview(stored), 0, salt)
     assert header is not None
     assert header.frame_bytes == len(stored)
     assert payload_is_valid(memoryview(stored), 0, header)
@@ -145,9 +146,10 @@ def test_a_new_segment_begins_with_what_is_known_of_producers() -> None:
     file = disk.open(f"p/{1015:020d}.log", "read")
     stored = assert_golden("segment-producers-1.bin", file.pread(file.size(), 0))
     assert decode_segment_header(stored, "golden") == UID
-    header = header_of(stored[64:])
+    header = header_of(stored[64:], frame_salt(UID))
     assert (header.codec, header.count, header.ts_min, header.ts_max) == (Codec.PRODUCERS, 0, NO_TS_MIN, NO_TS_MAX)
-    found = Producers.decode(payload_of(stored[64:]), 1015)
+    at = header.payload_start
+    found = Producers.decode(stored[64:][at : at + header.payload_bytes], 1015)
     assert [found.find("producer-a", n) for n in (1, 2, 6)] == [
         None,
         AppendedRange(2, 1004, 2),

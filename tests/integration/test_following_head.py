@@ -15,7 +15,7 @@ from lamina.log.format import SEGMENT_HEADER_BYTES, decode_frame_header
 from lamina.log.head import Head
 from lamina.log.names import log_name
 from lamina.testing import FakeClock
-from tests.faults.damage import PARTITION, Truth, disk_of, files_of, store_of
+from tests.faults.damage import PARTITION, Truth, disk_of, files_of, salt_of, store_of
 from tests.models.ledger import NOW_US, Expected
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ HEAD = f"{PARTITION}/head"
 def boundaries(log: bytes) -> list[tuple[int, int]]:
     """(byte, offset) where each frame begins and the last one ends."""
     found = [(SEGMENT_HEADER_BYTES, 0)]
-    while (header := decode_frame_header(memoryview(log), found[-1][0])) is not None:
+    while (header := decode_frame_header(memoryview(log), found[-1][0], salt_of(log))) is not None:
         found.append((found[-1][0] + header.frame_bytes, header.end))
     return found
 

@@ -254,10 +254,10 @@ def _settings(examples: int) -> settings:
 
 
 TestOnePartition = LogMachine.TestCase
-TestOnePartition.settings = _settings(60)
+TestOnePartition.settings = _settings(70)
 TestThreePartitions = ThreePartitions.TestCase
-TestThreePartitions.settings = _settings(30)
+TestThreePartitions.settings = _settings(40)
 TestFlush = FlushMachine.TestCase
-TestFlush.settings = _settings(40)
+TestFlush.settings = _settings(60)
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = _settings(15)
+TestMemory.settings = _settings(20)

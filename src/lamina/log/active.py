@@ -21,6 +21,7 @@ from lamina.log.format import (
     encode_frame,
     encode_segment_header,
     encode_table,
+    frame_salt,
 )
 from lamina.log.framing import NO_TS_MAX, NO_TS_MIN, Draft
 from lamina.log.indexes import PlaceIndexes
@@ -68,6 +69,7 @@ class ActiveSegment:
         self.reader = reader
         self.broken: str | None = None
         self._file = file
+        self._salt = frame_salt(reader.uid)
 
     @classmethod
     def create(
@@ -77,7 +79,7 @@ class ActiveSegment:
         path = f"{directory}/{log_name(base)}"
         parts: list[bytes | memoryview] = [encode_segment_header(uid)]
         if len(producers):
-            parts += _state_frame(producers.encode(base), now_us)
+            parts += _state_frame(producers.encode(base), now_us, frame_salt(uid))
         file = disk.open(path, "create")
         try:
             file.append(parts)
@@ -150,7 +152,7 @@ class ActiveSegment:
                 appended_at,
                 self.synced,
             )
-            parts += encode_frame(header, table, draft.payload)
+            parts += encode_frame(header, table, draft.payload, self._salt)
             frames.append(Frame(position, header))
             position += header.frame_bytes
             first = header.end
@@ -175,7 +177,7 @@ def open_places(disk: Disk, directory: str, base: int, settings: LogSettings, *,
         raise
 
 
-def _state_frame(payload: bytes, appended_at: int) -> list[bytes | memoryview]:
+def _state_frame(payload: bytes, appended_at: int, salt: int) -> list[bytes | memoryview]:
     header = FrameHeader(
         Codec.PRODUCERS,
         0,
@@ -190,4 +192,4 @@ def _state_frame(payload: bytes, appended_at: int) -> list[bytes | memoryview]:
         appended_at,
         SEGMENT_HEADER_BYTES,
     )
-    return encode_frame(header, b"", payload)
+    return encode_frame(header, b"", payload, salt)

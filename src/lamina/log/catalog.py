@@ -12,7 +12,7 @@ import msgspec
 
 from lamina.clock import new_uid
 from lamina.disk import Disk, Lock
-from lamina.errors import Conflict, InvalidRequest, NotFound
+from lamina.errors import Conflict, Corrupt, InvalidRequest, NotFound
 from lamina.log import names
 from lamina.log.documents import read_document, write_document
 from lamina.log.lineage import PartitionState
@@ -86,9 +86,12 @@ class Catalog:
         """None if there is no such stream."""
         if not _NAME.fullmatch(name):
             return None
+        path = f"{name}/{names.STREAM}"
         try:
-            return read_document(self._disk, f"{name}/{names.STREAM}", "stream", StreamDocument)
+            return read_document(self._disk, path, "stream", StreamDocument)
         except NotFound:
+            if self._segments_of(name):
+                raise Corrupt(f"{path} is missing beside messages of the stream; restore it from a backup") from None
             return None
 
     def create(self, name: str, policy: StreamPolicy) -> None:
@@ -108,6 +111,13 @@ class Catalog:
         old = read_document(self._disk, path, "stream", StreamDocument)
         write_document(self._disk, path, "stream", StreamDocument(old.uid, policy))
 
+    def clear(self, name: str) -> None:
+        """Remove what an interrupted creation left under the name. Conflict if there are messages."""
+        if self._segments_of(name):
+            raise Conflict(f"{name} holds messages of a stream that is not open; move the directory away")
+        if f"{name}/" in self._disk.list(""):
+            self.remove(self.hide(name))
+
     def hide(self, name: str) -> str:
         """The first step of a deletion, all or nothing: the name under which `remove` finds what is left."""
         hidden = f"{_DELETED}{name}-{new_uid().hex()}"
@@ -118,6 +128,15 @@ class Catalog:
         """Gone when this returns, also after a power loss."""
         self._disk.sync_directory("")
         self._remove_tree(hidden)
+
+    def _segments_of(self, name: str) -> bool:
+        """Whether any partition directory under the name holds a segment."""
+        try:
+            directories = [entry for entry in self._disk.list(name) if entry.rstrip("/").isdecimal()]
+        except NotFound:
+            return False
+        files = (file for directory in directories for file in self._disk.list(f"{name}/{directory.rstrip('/')}"))
+        return any(names.base_of(file) is not None for file in files)
 
     def _remove_tree(self, path: str) -> None:
         try:

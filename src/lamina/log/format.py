@@ -130,13 +130,20 @@ def decode_segment_header(data: bytes | memoryview, where: str) -> bytes:
     return bytes(uid)
 
 
-def encode_frame(header: FrameHeader, table: bytes, payload: bytes | memoryview) -> list[bytes | memoryview]:
+def frame_salt(uid: bytes) -> int:
+    """What the CRCs of a segment's frame headers begin with: a frame inside a message's value is not one of ours."""
+    return crc32c(uid)
+
+
+def encode_frame(
+    header: FrameHeader, table: bytes, payload: bytes | memoryview, salt: int = 0
+) -> list[bytes | memoryview]:
     """The parts to write for one frame, in order."""
-    return [encode_frame_header(header, table) + table + padding(len(table)), payload, padding(len(payload))]
+    return [encode_frame_header(header, table, salt) + table + padding(len(table)), payload, padding(len(payload))]
 
 
-def encode_frame_header(header: FrameHeader, table: bytes) -> bytes:
-    """The 64 bytes whose CRC covers them and the table behind them."""
+def encode_frame_header(header: FrameHeader, table: bytes, salt: int = 0) -> bytes:
+    """The 64 bytes whose CRC covers the segment's uid, them and the table behind them."""
     head = _FRAME.pack(
         FRAME_MAGIC,
         VERSION,
@@ -153,10 +160,10 @@ def encode_frame_header(header: FrameHeader, table: bytes) -> bytes:
         header.appended_at,
         header.synced_to,
     )
-    return head + _CRC.pack(crc32c(table, crc32c(head)))
+    return head + _CRC.pack(crc32c(table, crc32c(head, salt)))
 
 
-def decode_frame_header(data: memoryview, position: int) -> FrameHeader | None:
+def decode_frame_header(data: memoryview, position: int, salt: int = 0) -> FrameHeader | None:
     """The header at `position` of `data`, or None if header and table are not whole and valid there.
 
     Whether the payload is there too is for the caller to ask. A newer version is Corrupt, never "no frame".
@@ -166,7 +173,7 @@ def decode_frame_header(data: memoryview, position: int) -> FrameHeader | None:
         return None
     _, version, *fields = _FRAME.unpack_from(data, position)
     header = FrameHeader(*fields)
-    crc = crc32c(data[position : table_start - 4])
+    crc = crc32c(data[position : table_start - 4], salt)
     if header.table_bytes:
         if table_start + header.table_bytes > len(data):
             return None
@@ -213,7 +220,7 @@ def decode_trailer(data: bytes | memoryview, file_bytes: int) -> int | None:
     return int(footer_position)
 
 
-def valid_frame_after(data: memoryview, position: int, limit: int) -> int | None:
+def valid_frame_after(data: memoryview, position: int, limit: int, salt: int = 0) -> int | None:
     """Where a later valid frame proves that the bytes at `position` had been durable, or None.
 
     A frame names the byte up to which the file was synced when it was written. One that says so beyond
@@ -222,7 +229,7 @@ def valid_frame_after(data: memoryview, position: int, limit: int) -> int | None
     at = aligned(position + 1)
     view = data[:limit]
     while (found := _find(view, at)) is not None:
-        header = decode_frame_header(view, found)
+        header = decode_frame_header(view, found, salt)
         if header is not None and header.synced_to > position and payload_is_valid(view, found, header):
             return found
         at = found + ALIGNMENT

@@ -11,7 +11,7 @@ from lamina.errors import Corrupt, LaminaError, NotFound
 from lamina.log import names, offset_index, time_index
 from lamina.log.active import ActiveSegment, SegmentStats, open_places
 from lamina.log.documents import read_document, replace_file, write_document
-from lamina.log.format import SEGMENT_HEADER_BYTES, decode_segment_header, valid_frame_after
+from lamina.log.format import ALIGNMENT, FRAME_MAGIC, SEGMENT_HEADER_BYTES, decode_segment_header
 from lamina.log.head import Head, HeadFile, read_head
 from lamina.log.indexes import LiveIndexes, PlaceIndexes
 from lamina.log.lineage import PartitionState
@@ -29,7 +29,11 @@ logger = logging.getLogger(__name__)
 
 def open_partition(context: PartitionContext, policy: StreamPolicy) -> Partition:
     """The partition, recovered and ready. Corrupt only if its state cannot be read at all."""
-    state = read_document(context.state_disk, f"{context.directory}/{names.STATE}", "partition", PartitionState)
+    path = f"{context.directory}/{names.STATE}"
+    try:
+        state = read_document(context.state_disk, path, "partition", PartitionState)
+    except NotFound as error:
+        raise Corrupt(f"{path} is missing; restore it from a backup") from error
     context.disk.make_directory(context.directory)
     return _Opening(context, policy, state).run()
 
@@ -101,7 +105,7 @@ class _Opening:
         try:
             decode_segment_header(data[:SEGMENT_HEADER_BYTES], path)
         except Corrupt as error:
-            if following is None and not self._head_is_in(base) and valid_frame_after(data, 0, size) is None:
+            if following is None and not self._head_is_in(base) and not _holds_frames(data):
                 # Power was lost while the segment was being created: it never held anything.
                 self._drop_unborn(base, size)
             else:
@@ -243,6 +247,11 @@ class _Opening:
     def _note(self, handle: SegmentHandle) -> None:
         logger.error("segment quarantined from=%s to=%s damage=%s", handle.base, handle.end, handle.damage)
         self._report.damaged.append(handle.damage or "")
+
+
+def _holds_frames(data: memoryview) -> bool:
+    """Whether anything behind a damaged segment header looks like a frame; without the uid, CRCs cannot be asked."""
+    return any(data[at : at + 4] == FRAME_MAGIC for at in range(SEGMENT_HEADER_BYTES, len(data) - 3, ALIGNMENT))
 
 
 def _unsealed_handle(

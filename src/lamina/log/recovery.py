@@ -16,7 +16,9 @@ from lamina.log.format import (
     Flag,
     FrameHeader,
     decode_frame_header,
+    decode_segment_header,
     decode_table,
+    frame_salt,
     payload_is_valid,
     valid_frame_after,
 )
@@ -57,12 +59,13 @@ def scan(
     `visit` sees each frame of messages that counts, in order; `producers` learns from their tables.
     """
     stats = SegmentStats()
+    salt = frame_salt(decode_segment_header(data[:SEGMENT_HEADER_BYTES], where))
     position = end_position = SEGMENT_HEADER_BYTES
     chain: list[Frame] = []
     expected = 0
     while True:
         try:
-            header = _whole_frame(data, position, expected)
+            header = _whole_frame(data, position, expected, salt)
         except Corrupt as error:
             return Scan(end_position, stats, f"{where}, byte {position}: {error}")
         if header is None:
@@ -81,11 +84,11 @@ def scan(
             _count(chain, data, base, stats, visit, producers)
             chain = []
             end_position = position
-    return Scan(end_position, stats, _damage(data, end_position, position, durable_to, where))
+    return Scan(end_position, stats, _damage(data, end_position, position, durable_to, where, salt))
 
 
-def _whole_frame(data: memoryview, position: int, expected: int) -> FrameHeader | None:
-    header = decode_frame_header(data, position)
+def _whole_frame(data: memoryview, position: int, expected: int, salt: int) -> FrameHeader | None:
+    header = decode_frame_header(data, position, salt)
     if header is None or position + header.frame_bytes > len(data) or not payload_is_valid(data, position, header):
         return None
     # Offsets only ever go up: a frame that says otherwise was not written here.
@@ -109,11 +112,13 @@ def _count(
             producers.update(table, base + frame.header.first, frame.header.appended_at)
 
 
-def _damage(data: memoryview, end_position: int, bad_position: int, durable_to: int, where: str) -> str | None:
+def _damage(
+    data: memoryview, end_position: int, bad_position: int, durable_to: int, where: str, salt: int
+) -> str | None:
     if end_position < durable_to:
         return f"{where}, byte {bad_position}: whole frames end at byte {end_position}, but {durable_to} were durable"
     try:
-        later = valid_frame_after(data, bad_position, len(data))
+        later = valid_frame_after(data, bad_position, len(data), salt)
     except Corrupt as error:
         return f"{where}, after byte {bad_position}: {error}"
     if later is not None:

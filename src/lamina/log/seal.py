@@ -29,12 +29,14 @@ from lamina.log.format import (
     FrameHeader,
     ProducerEntry,
     decode_frame_header,
+    decode_segment_header,
     decode_table,
     decode_trailer,
     encode_frame,
     encode_segment_header,
     encode_table,
     encode_trailer,
+    frame_salt,
     payload_is_valid,
 )
 from lamina.log.framing import NO_TS_MAX, NO_TS_MIN, draft_of_batch
@@ -61,14 +63,12 @@ def seal(disk: Disk, directory: str, base: int, size: int, interval_bytes: int, 
     path = f"{directory}/{log_name(base)}"
     reader = SegmentReader(disk, directory, base, size)
     try:
-        frames = list(reader.frames())
-        if not _is_ready(frames):
+        # An unfinished footer is left where it is: somebody may have mapped it.
+        if not _is_ready(list(reader.frames())) or reader.file_bytes() > size:
             _rewrite(disk, path, reader, new_uid)
             reader.close()
             path += TEMPORARY
             reader = SegmentReader(disk, directory, base, None, path)
-        else:
-            _drop_tail(disk, path, size)
         sealed = _finish(disk, directory, path, reader, interval_bytes)
     finally:
         reader.close()
@@ -83,22 +83,23 @@ def read_footer(disk: Disk, directory: str, base: int) -> Sealed | None:
     path = f"{directory}/{log_name(base)}"
     file = disk.open(path, "read")
     try:
-        return _footer_of(file)
+        return _footer_of(file, path)
     except Corrupt as error:
         raise Corrupt(f"{path}, footer: {error}") from error
     finally:
         file.close()
 
 
-def _footer_of(file: File) -> Sealed | None:
+def _footer_of(file: File, path: str) -> Sealed | None:
     size = file.size()
     if size < SEGMENT_HEADER_BYTES + TRAILER_BYTES:
         return None
     position = decode_trailer(file.pread(TRAILER_BYTES, size - TRAILER_BYTES), size)
     if position is None:
         return None
+    salt = frame_salt(decode_segment_header(file.pread(SEGMENT_HEADER_BYTES, 0), path))
     data = memoryview(file.pread(size - TRAILER_BYTES - position, position))
-    header = decode_frame_header(data, 0)
+    header = decode_frame_header(data, 0, salt)
     if header is None or header.codec != Codec.FOOTER or not payload_is_valid(data, 0, header):
         return None
     try:
@@ -116,23 +117,13 @@ def _is_ready(frames: list[Frame]) -> bool:
     return not any(first and second for first, second in pairwise(small))
 
 
-def _drop_tail(disk: Disk, path: str, size: int) -> None:
-    """Cut off a footer that an earlier attempt did not finish."""
-    file = disk.open(path, "write")
-    try:
-        if file.size() > size:
-            file.truncate(size)
-    finally:
-        file.close()
-
-
 def _rewrite(disk: Disk, path: str, reader: SegmentReader, uid: bytes) -> None:
     disk.unlink(path + TEMPORARY)
     file = disk.open(path + TEMPORARY, "create")
     try:
         file.append([encode_segment_header(uid)])
         for header, table, payload in _merged_frames(reader):
-            file.append(encode_frame(header, table, payload))
+            file.append(encode_frame(header, table, payload, frame_salt(uid)))
     finally:
         file.close()
 
@@ -256,7 +247,8 @@ def _append_footer(disk: Disk, path: str, position: int, footer: Footer) -> Seal
     try:
         if file.size() != position:
             raise Corrupt(f"{path}: has {file.size()} bytes, its frames end at byte {position}")
-        file.append([*encode_frame(header, b"", payload), encode_trailer(position, file_bytes)])
+        frame = encode_frame(header, b"", payload, frame_salt(footer.uid))
+        file.append([*frame, encode_trailer(position, file_bytes)])
         file.sync()
     finally:
         file.close()

@@ -19,6 +19,7 @@ from lamina.log.format import (
     FrameHeader,
     decode_frame_header,
     decode_segment_header,
+    frame_salt,
     payload_is_valid,
 )
 from lamina.log.names import log_name
@@ -59,6 +60,7 @@ class SegmentReader:
         except Corrupt:
             self._file.close()
             raise
+        self._salt = frame_salt(self.uid)
 
     def frame(self, position: int) -> Frame:
         """The valid frame at `position`, whole below the limit."""
@@ -66,7 +68,7 @@ class SegmentReader:
             if (window := self._window(position, length)) is None:
                 break
             try:
-                header = decode_frame_header(*window)
+                header = decode_frame_header(*window, self._salt)
             except Corrupt as error:
                 raise Corrupt(f"{self.path}, byte {position}: {error}") from error
             if header is not None:
@@ -133,6 +135,9 @@ class SegmentReader:
         if len(self._mapped) < self.limit:
             self._mapped = self._map(self.limit)
         return self._mapped[: self.limit]
+
+    def file_bytes(self) -> int:
+        return self._file.size()
 
     def freeze(self) -> None:
         """Map everything below the limit and let the file go: the segment grows no more.

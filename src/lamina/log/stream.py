@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from lamina.log.commit import CommitQueue, Entry, Sink
 from lamina.log.framing import Pending
 from lamina.log.partition import Partition, Written
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
+from lamina.log.syncers import Syncers
 from lamina.model import (
     PRODUCER_ID_BYTES_MAX,
     Receipt,
@@ -32,7 +33,6 @@ from lamina.model import (
 )
 
 Producer = tuple[str, int]
-_SYNCERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Stream:
         self.partitions = partitions
         self._settings = settings
         self._queue = CommitQueue(self._commit, clock, APPEND_BYTES_MAX)
-        self._syncers: ThreadPoolExecutor | None = None  # the leader's; made when first needed
+        self._syncers = Syncers()  # the leader's
         self._producer_lock = threading.Lock()  # guards the two below
         self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
         self._claimed: set[str] = set()
@@ -172,8 +172,7 @@ class Stream:
     def close(self) -> None:
         """Commit what waits, refuse the rest, and close the partitions."""
         self._queue.close()
-        if self._syncers is not None:
-            self._syncers.shutdown()
+        self._syncers.close()
         for partition in self.partitions:
             partition.close()
 
@@ -205,7 +204,7 @@ class Stream:
             for number, entries in by_partition.items():
                 if (written := self.partitions[number].begin(entries)) is not None:
                     begun.append((self.partitions[number], written))
-            self._sync([(partition, written) for partition, written in begun if written.needs_sync])
+            self._syncers.run([partial(p.sync, written) for p, written in begun if written.needs_sync])
         except BaseException as error:
             for _, written in begun:
                 written.error = written.error or Unavailable(f"the commit was interrupted ({error!r})")
@@ -213,15 +212,6 @@ class Stream:
         finally:
             for partition, written in begun:
                 partition.finish(written)
-
-    def _sync(self, parts: Sequence[tuple[Partition, Written]]) -> None:
-        if len(parts) > 1 and self._syncers is None:
-            self._syncers = ThreadPoolExecutor(_SYNCERS, thread_name_prefix="lamina-sync")
-        syncing = [self._syncers.submit(p.sync, w) for p, w in parts[1:]] if self._syncers is not None else []
-        for partition, written in parts[:1]:
-            partition.sync(written)
-        for done in syncing:
-            done.result()
 
     def _receipt(self, entries: Sequence[Entry]) -> Receipt:
         ranges: dict[int, tuple[int, int]] = {}

@@ -130,8 +130,7 @@ class OwnedStreams:
 
     def create(self, name: str, policy: StreamPolicy) -> None:
         """All or nothing; what an earlier attempt left under the name goes first."""
-        if self._catalog.stream(name) is not None:
-            self._catalog.remove(self._catalog.hide(name))
+        self._catalog.clear(name)
         self._catalog.create(name, policy)
         self._open(name, policy)
 
