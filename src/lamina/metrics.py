@@ -49,7 +49,7 @@ class MetricSpec:
 METRICS: dict[MetricName, MetricSpec] = {
     "lamina_messages_published_total": MetricSpec("counter", "messages", "Messages acknowledged to their publishers."),
     "lamina_bytes_written_total": MetricSpec("counter", "bytes", "Bytes of frames written to segments."),
-    "lamina_commits_total": MetricSpec("counter", "commits", "Group commits that reached the promised durability."),
+    "lamina_commits_total": MetricSpec("counter", "commits", "Group commits, each of one stream."),
     "lamina_publish_failures_total": MetricSpec("counter", "calls", "Publish calls that ended in an error."),
     "lamina_messages_read_total": MetricSpec("counter", "messages", "Messages handed to readers."),
     "lamina_segments_sealed_total": MetricSpec("counter", "segments", "Segments closed for writing, for good."),

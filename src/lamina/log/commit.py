@@ -79,7 +79,7 @@ class CommitQueue:
             self._wait(entry, gate)
         while not entry.settled:
             # Promoted: this thread leads now. A full group may leave its own entry behind; then it waits again.
-            self._lead()
+            self._lead(entry)
             if not entry.settled:
                 self._wait(entry, gate)
         if entry.error is not None:
@@ -126,7 +126,7 @@ class CommitQueue:
                 self._wake_committer()
             raise
 
-    def _lead(self) -> None:
+    def _lead(self, own: Entry | None = None) -> None:
         """Commit one group; the caller holds the leadership and passes it on, whatever happens."""
         group: list[Entry] = []
         try:
@@ -138,10 +138,15 @@ class CommitQueue:
             self._last_count = len(group)
         except BaseException as error:
             _fail(group, error)
+            if own is not None:
+                own.gate = None  # its thread is leaving: it must not be asked to lead again
             raise
         finally:
-            _settle(group)
+            for entry in group:
+                entry.settled = True
+            # Passed on before anybody is told: a sink may take its time, or publish again.
             self._pass_on()
+            _notify(group)
 
     def _linger(self) -> None:
         with self._mutex:
@@ -170,15 +175,20 @@ class CommitQueue:
                 self._idle.notify_all()
                 return
             waiting = self._promoted = next((entry for entry in self._queue if entry.gate is not None), None)
-        if waiting is not None and waiting.gate is not None:
-            waiting.gate.release()
+            gate = waiting.gate if waiting is not None else None
+        if gate is not None:
+            gate.release()
         else:
             self._wake_committer()
 
     def _wake_committer(self) -> None:
-        with self._mutex:
-            if self._committer is None:
-                self._committer = _Committer(self._lead)
+        try:
+            with self._mutex:
+                if self._committer is None:
+                    self._committer = _Committer(self._lead)
+        except RuntimeError:  # no thread can be started: this one leads
+            self._lead()
+            return
         self._committer.wake()
 
 
@@ -215,10 +225,9 @@ def _fail(group: list[Entry], error: BaseException) -> None:
             )
 
 
-def _settle(group: list[Entry]) -> None:
+def _notify(group: list[Entry]) -> None:
     by_sink: dict[int, tuple[Sink, list[Entry]]] = {}
     for entry in group:
-        entry.settled = True
         if entry.sink is not None:
             by_sink.setdefault(id(entry.sink), (entry.sink, []))[1].append(entry)
         elif entry.gate is not None:

@@ -7,8 +7,8 @@ the reader looks again.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+import msgspec
 from crc32c import crc32c
 
 from lamina.disk import Disk, File
@@ -22,8 +22,7 @@ _CLEAN = 1
 _READ_ATTEMPTS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """Durable are all offsets below `end`, which is byte `byte_end` of the segment with base `segment`.
 
     `clean` is true only between a close and the next open.

@@ -39,10 +39,11 @@ class PlaceIndexes:
 
     def add(self, frame: Frame) -> None:
         """Take the next frame into account. A disk that refuses costs only the files: they can be rebuilt."""
-        offset, position = self.offsets.base_offset + frame.header.first, frame.position
-        before = self._ts_max if self.offsets.entries_count else BEFORE_ALL
-        if frame.header.count and self._written(lambda: self.offsets.append(offset, position)):
-            self._written(lambda: self.times.append(before, frame.header.first, position))
+        position = frame.position
+        if frame.header.count and self.offsets.wants(position):
+            offset, before = frame.header.first, self._ts_max if self.offsets.entries_count else BEFORE_ALL
+            if self._written(lambda: self.offsets.append(self.offsets.base_offset + offset, position)):
+                self._written(lambda: self.times.append(before, offset, position))
         self._ts_max = max(self._ts_max, frame.header.ts_max)
 
     def _written(self, append: Callable[[], bool]) -> bool:

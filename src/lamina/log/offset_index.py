@@ -119,6 +119,11 @@ class OffsetIndex:
     def is_full(self) -> bool:
         return len(self._relative) >= self.max_entries
 
+    def wants(self, position: int) -> bool:
+        """Whether a frame at `position` is far enough behind the last entry to become one."""
+        positions = self._positions
+        return not positions or position - positions[-1] >= self.interval_bytes
+
     def append(self, offset: int, position: int) -> bool:
         """Add an entry if `interval_bytes` of log went by since the last; the first is always taken.
 
@@ -130,7 +135,7 @@ class OffsetIndex:
         if self._relative:
             if entry.relative_offset <= self._relative[-1] or position <= self._positions[-1]:
                 raise InvalidRequest(f"index entries must rise: {entry} after {self._last()}")
-            if position - self._positions[-1] < self.interval_bytes or self.is_full:
+            if not self.wants(position) or self.is_full:
                 return False
         if self._file is not None:
             self._file.append([entry.to_bytes()])

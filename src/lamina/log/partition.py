@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 
 from lamina.clock import Clock, new_uid
@@ -68,6 +69,8 @@ class Written:
     started: float
     needs_sync: bool
     error: LaminaError | None = None
+    twins: Sequence[tuple[Entry, Entry]] = ()
+    """Numbered calls that came twice in one group: the second has the outcome of the first."""
 
 
 class Partition:
@@ -98,6 +101,8 @@ class Partition:
         self._head = head
         self._writing = threading.Lock()  # held by whoever changes the fields below
         self._sealing = threading.Lock()  # held by whoever seals or deletes files
+        self._head_end = 0  # what head says on disk
+        self._has_sync_failed = False  # then nobody knows what the disk holds
         self._active: ActiveSegment | None = None
         self._active_handle: SegmentHandle | None = None
         if active is not None:
@@ -109,10 +114,12 @@ class Partition:
         """Write the entries. Unless it returns None, `finish` must follow, with `sync` before it if it is asked for."""
         self._writing.acquire()
         written = None
+        twins: list[tuple[Entry, Entry]] = []
         try:
             self._check_writable()
-            if group := self._admit(entries):
+            if group := self._admit(entries, twins):
                 written = self._write(group)
+                written.twins = twins
         except LaminaError as error:
             self._fail(entries, error)
         except BaseException as error:
@@ -130,14 +137,21 @@ class Partition:
             written.active.sync()
         except LaminaError as error:
             written.error = error
+        except BaseException as error:
+            written.error = Unavailable(f"sync was interrupted ({error!r})")
+            raise
 
     def finish(self, written: Written) -> None:
         """Tell readers and the entries that they are stored, or the entries that nobody knows."""
         try:
+            if written.error is None and written.needs_sync and written.active.synced < written.active.size:
+                written.error = Unavailable("nobody waited for the sync")
             if written.error is not None:
                 self._fail(written.entries, self._unknown(written.error))
             else:
                 self._acknowledge(written)
+            for entry, twin in written.twins:
+                twin.first, twin.epoch, twin.error = entry.first, entry.epoch, entry.error
         except BaseException as error:
             self._refuse(f"a commit was interrupted ({error!r})")
             raise
@@ -171,26 +185,30 @@ class Partition:
         with self._writing:
             self.policy = policy
         self.flush()
-        if self.refusal is not None:
-            raise self.refusal
+        with self._writing:
+            self._check_writable()
 
     def flush(self) -> None:
         """Make everything written durable, without holding up writers meanwhile."""
         with self._writing:
             active = self._active
-            if active is None or active.synced >= active.size or self.refusal is not None:
+            if active is None or self._has_sync_failed or isinstance(self.refusal, Closed):
                 return
             head = self._head_record()
+            if active.synced >= active.size and head.end <= self._head_end:
+                return
         try:
             active.sync()
         except Closed:
             return  # rolled meanwhile, and synced before that
         except LaminaError as error:
+            self._has_sync_failed = True
             self._refuse(f"fsync failed ({error})")
             return
         with self._writing:
-            if active is self._active:
-                self._write_head(head)
+            if active is self._active and self.refusal is None:
+                # More may have been written and synced meanwhile.
+                self._write_head(self._head_record() if active.synced >= active.size else head)
 
     def roll(self) -> None:
         """Close the active segment, if it holds anything, and begin a new one."""
@@ -199,16 +217,17 @@ class Partition:
             if self._active is not None and self._active.stats.end:
                 self._roll(self.context.clock.now_us())
 
-    def seal_closed(self) -> None:
-        """Seal every closed segment. Appends and reads go on meanwhile."""
+    def seal_closed(self) -> bool:
+        """Seal every closed segment; False if one could not be. Appends and reads go on meanwhile."""
         with self._sealing:
             if isinstance(self.refusal, Closed):
-                return  # the files may be another stream's by now
+                return True  # the files may be another stream's by now
             for handle in self._segments.handles:
-                if handle.state is SegmentState.CLOSED and handle.damage is None:
+                if handle.state is SegmentState.CLOSED:
                     self._seal(handle)
         if self.policy.durability == "memory":
             self._trim()
+        return not any(handle.state is SegmentState.CLOSED for handle in self._segments.handles)
 
     def delete_before(self, offset: int) -> None:
         """Forget everything below `offset`, whole segments physically. Durable on return."""
@@ -222,8 +241,8 @@ class Partition:
     def close(self) -> None:
         """Make everything durable and leave a clean end behind. The stream's queue is closed before."""
         with self._sealing, self._writing:
-            if self.refusal is None:
-                self._close_cleanly()
+            if not self._has_sync_failed:
+                self._close_durably()
             if self._active is not None:
                 with suppress(LaminaError):
                     self._active.reader.freeze()  # reads that have begun may end
@@ -251,11 +270,17 @@ class Partition:
             if entry.first < 0 and entry.error is None:
                 entry.error = error
 
-    def _admit(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _admit(self, entries: Sequence[Entry], twins: list[tuple[Entry, Entry]]) -> list[Entry]:
         """Entries to write; a numbered call that is in the log already gets its original place."""
         admitted = []
+        numbered: dict[tuple[str, int], Entry] = {}
         for entry in entries:
             entry.epoch = self.state.epoch
+            if entry.pending.producer is not None:
+                first = numbered.setdefault(entry.pending.producer, entry)
+                if first is not entry:
+                    twins.append((first, entry))
+                    continue
             known = self._producers.find(*entry.pending.producer) if entry.pending.producer else None
             if known is None:
                 admitted.append(entry)
@@ -306,6 +331,7 @@ class Partition:
             raise self._unknown(error) from error
 
     def _unknown(self, error: LaminaError) -> Unavailable:
+        self._has_sync_failed = True
         return self._refuse(f"fsync failed ({error}); whether the last messages are stored is unknown")
 
     def _active_for(self, drafts: Sequence[object], count: int, now_us: int) -> ActiveSegment:
@@ -382,19 +408,23 @@ class Partition:
         return head_of(self._segments.handles, self.bounds()[1], clean=clean)
 
     def _write_head(self, head: Head) -> None:
+        if head.end < self._head_end:
+            return
         try:
             self._head.write(head)
+            self._head_end = head.end
         except LaminaError as error:
             # The messages are durable whatever head says; other processes see them after the next commit.
             logger.warning("head not written partition=%s/%s error=%s", self.context.stream, self.context.number, error)
 
-    def _close_cleanly(self) -> None:
+    def _close_durably(self) -> None:
         try:
             if self._active is not None:
                 self._active.sync()
                 self._active.places.sync()
-            self._head.write(self._head_record(clean=True))
-            self._head.sync()
+            if self.refusal is None:
+                self._head.write(self._head_record(clean=True))
+                self._head.sync()
         except LaminaError as error:
             logger.error("unclean close partition=%s/%s error=%s", self.context.stream, self.context.number, error)
 
@@ -402,7 +432,7 @@ class Partition:
         if self._active is not None and self._active.broken:
             self._refuse(self._active.broken)
         if self.refusal is not None:
-            raise self.refusal
+            raise copy(self.refusal)  # one instance for all would gather everybody's tracebacks
 
     def _refuse(self, reason: str) -> Unavailable:
         where = f"{self.context.stream}/{self.context.number}"
@@ -417,8 +447,6 @@ class Partition:
 
     def _count(self, written: Written) -> None:
         metrics = self.context.metrics
-        metrics.add("lamina_commits_total")
-        metrics.add("lamina_messages_published_total", written.count)
         metrics.add("lamina_bytes_written_total", written.active.size - written.size_before)
         metrics.observe("lamina_commit_messages", written.count)
         metrics.observe("lamina_commit_seconds", self.context.clock.monotonic() - written.started)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lamina.errors import Corrupt
 from lamina.log.active import SegmentStats
 from lamina.log.format import (
+    FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     Codec,
     Flag,
@@ -107,7 +108,7 @@ def _count(
         stats.add(frame.header)
         visit(frame)
         if producers is not None and frame.header.table_bytes:
-            at = frame.position + SEGMENT_HEADER_BYTES
+            at = frame.position + FRAME_HEADER_BYTES
             table = decode_table(data[at : at + frame.header.table_bytes])
             producers.update(table, base + frame.header.first, frame.header.appended_at)
 

@@ -6,6 +6,8 @@ as frames become durable; a reader in another process takes it from `head`.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -26,7 +28,7 @@ from lamina.log.names import log_name
 
 _REMAP_BYTES = 4 << 20
 """Below this much new data a tail is read by pread: a new mapping costs more."""
-_BLOCKS_KEPT = 64
+_BLOCKS_KEPT = 32
 _VERIFIED_KEPT = 65_536
 
 Floor = Callable[[int], int | None]
@@ -53,8 +55,9 @@ class SegmentReader:
         self._file: File = disk.open(self.path, "read")
         self.limit = self._file.size() if limit is None else limit
         self._mapped = memoryview(b"")
+        self._mapping = threading.Lock()  # held by whoever replaces _mapped
         self._verified: set[int] = set()
-        self._blocks: dict[int, Block] = {}
+        self._blocks: OrderedDict[int, Block] = OrderedDict()
         try:
             self.uid = decode_segment_header(self._file.pread(SEGMENT_HEADER_BYTES, 0), self.path)
         except Corrupt:
@@ -88,25 +91,31 @@ class SegmentReader:
                 yield frame
             position = frame.end_position
 
+    def verify(self, frame: Frame) -> None:
+        """Check the payload's CRC, once for as long as this segment is open. Any thread."""
+        if frame.position in self._verified:
+            return
+        data, at = self._whole(frame)
+        if not payload_is_valid(data, at, frame.header):
+            raise Corrupt(f"{self.path}, byte {frame.position}: the frame's checksum does not match")
+        if len(self._verified) >= _VERIFIED_KEPT:
+            self._verified.clear()
+        self._verified.add(frame.position)
+
     def block(self, frame: Frame) -> Block:
         """The messages of a frame; its CRC is verified the first time it is read from this open segment."""
         if (known := self._blocks.get(frame.position)) is not None:
             return known
+        self.verify(frame)
         data, at = self._whole(frame)
-        if frame.position not in self._verified:
-            if not payload_is_valid(data, at, frame.header):
-                raise Corrupt(f"{self.path}, byte {frame.position}: the frame's checksum does not match")
-            if len(self._verified) >= _VERIFIED_KEPT:
-                self._verified.clear()
-            self._verified.add(frame.position)
         start = at + frame.header.payload_start
         try:
             block = Block.decode(frame.header, data[start : start + frame.header.payload_bytes], self.base)
         except Corrupt as error:
             raise Corrupt(f"{self.path}, byte {frame.position}: {error}") from error
-        if len(self._blocks) >= _BLOCKS_KEPT:
-            self._blocks.pop(next(iter(self._blocks)), None)
         self._blocks[frame.position] = block
+        while len(self._blocks) > _BLOCKS_KEPT:
+            self._blocks.popitem(last=False)
         return block
 
     def table(self, frame: Frame) -> memoryview:
@@ -132,9 +141,7 @@ class SegmentReader:
 
     def whole(self) -> memoryview:
         """All bytes below the limit."""
-        if len(self._mapped) < self.limit:
-            self._mapped = self._map(self.limit)
-        return self._mapped[: self.limit]
+        return self._map(self.limit)[: self.limit]
 
     def file_bytes(self) -> int:
         return self._file.size()
@@ -144,7 +151,7 @@ class SegmentReader:
 
         Mappings live as long as somebody reads from them, so nothing needs closing after this.
         """
-        self._mapped = self._map(self.limit)
+        self._map(self.limit)
         self._file.close()
 
     def close(self) -> None:
@@ -166,7 +173,7 @@ class SegmentReader:
         if position + length > len(mapped):
             if limit - len(mapped) < _REMAP_BYTES and position >= len(mapped) and length < _REMAP_BYTES:
                 return self._tail(position, min(limit - position, max(length, 4096)))
-            mapped = self._mapped = self._map(limit)
+            mapped = self._map(limit)
         return mapped, position
 
     def _tail(self, position: int, length: int) -> tuple[memoryview, int]:
@@ -182,6 +189,10 @@ class SegmentReader:
         return memoryview(data), 0
 
     def _map(self, length: int) -> memoryview:
-        if (size := self._file.size()) < length:
-            raise Corrupt(f"{self.path}: has {size} of the {length} bytes it should have")
-        return self._file.map(length)
+        """A mapping of at least `length` bytes; it only ever grows, and a frozen segment has all it needs."""
+        with self._mapping:
+            if len(self._mapped) < length:
+                if (size := self._file.size()) < length:
+                    raise Corrupt(f"{self.path}: has {size} of the {length} bytes it should have")
+                self._mapped = self._file.map(length)
+            return self._mapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -147,8 +147,7 @@ class Stream:
         if producer is None:
             return self._enter(pieces, timeout)
         _check_producer(producer)
-        counts = [piece.partition for piece in pieces]
-        if len(set(counts)) != len(counts):
+        if len({piece.partition for piece in pieces}) != len(pieces):
             raise InvalidRequest(
                 f"a numbered call may bring at most {APPEND_BYTES_MAX >> 20} MiB to one partition; "
                 "split it into several sequences"
@@ -195,23 +194,39 @@ class Stream:
         return self._receipt(entries)
 
     def _commit(self, group: Sequence[Entry]) -> None:
-        """Write each partition's entries, sync all of them together, then acknowledge."""
+        """Write each partition's entries and let its sync run while the next is written; then acknowledge all."""
         by_partition: dict[int, list[Entry]] = {}
         for entry in group:
             by_partition.setdefault(entry.partition, []).append(entry)
         begun: list[tuple[Partition, Written]] = []
+        last = next(reversed(by_partition))
         try:
             for number, entries in by_partition.items():
-                if (written := self.partitions[number].begin(entries)) is not None:
-                    begun.append((self.partitions[number], written))
-            self._syncers.run([partial(p.sync, written) for p, written in begun if written.needs_sync])
+                partition = self.partitions[number]
+                if (written := partition.begin(entries)) is not None:
+                    begun.append((partition, written))
+                    if written.needs_sync:
+                        self._syncers.start(partial(partition.sync, written), here=number == last)
         except BaseException as error:
             for _, written in begun:
                 written.error = written.error or Unavailable(f"the commit was interrupted ({error!r})")
             raise
         finally:
+            self._finish(begun)
+
+    def _finish(self, begun: Sequence[tuple[Partition, Written]]) -> None:
+        """Every partition is let go, also if waiting or finishing one of them is interrupted."""
+        with ExitStack() as finishing:
             for partition, written in begun:
-                partition.finish(written)
+                finishing.callback(partition.finish, written)
+            self._syncers.wait()
+        self._count([written for _, written in begun if written.error is None])
+
+    def _count(self, stored: Sequence[Written]) -> None:
+        """Once for the group: each of these takes a lock."""
+        metrics = self.partitions[0].context.metrics
+        metrics.add("lamina_commits_total")
+        metrics.add("lamina_messages_published_total", sum(written.count for written in stored))
 
     def _receipt(self, entries: Sequence[Entry]) -> Receipt:
         ranges: dict[int, tuple[int, int]] = {}

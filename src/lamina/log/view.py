@@ -77,7 +77,7 @@ class PartitionView:
             opened = handle.open(self._cache)
             for relative in opened.indexes.keys().find(key, topic):
                 offset = handle.base + relative
-                if earliest <= offset < latest and (found := self._message_if(opened, offset, key, topic)):
+                if offset >= earliest and (found := self._message_if(opened, offset, key, topic)):
                     return found
         return None
 
@@ -142,10 +142,9 @@ class PartitionView:
             if handle.damage is None and not _may_hold(handle.stats.ts_min, handle.stats.ts_max, times):
                 continue
             opened = handle.open(self._cache)
-            frames = opened.frames_backward(low, high) if descending else opened.frames_between(low, high, use_index)
-            for frame in frames:
-                if not _may_hold(frame.header.ts_min, frame.header.ts_max, times):
-                    continue
+            walked = opened.frames_backward(low, high) if descending else opened.frames_between(low, high, use_index)
+            wanted = (frame for frame in walked if _may_hold(frame.header.ts_min, frame.header.ts_max, times))
+            for frame in wanted:
                 block = _within(opened.reader.block(frame).between(low, high), times)
                 if len(block):
                     yield block

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 from lamina.clock import Clock
-from lamina.errors import LaminaError
 from lamina.log.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,10 @@ class Flusher:
     def _run(self) -> None:
         while not self._clock.wait(self._closing, self._interval_seconds):
             for partition in self._partitions():
-                partition.flush()
+                try:
+                    partition.flush()
+                except Exception:
+                    logger.exception("flush failed unexpectedly partition=%s", partition.context.directory)
 
 
 class Sealer:
@@ -65,5 +67,5 @@ class Sealer:
         while (partition := self._wanted.get()) is not None:
             try:
                 partition.seal_closed()
-            except LaminaError as error:
-                logger.error("sealing failed partition=%s error=%s", partition.context.directory, error)
+            except Exception:
+                logger.exception("sealing failed partition=%s", partition.context.directory)

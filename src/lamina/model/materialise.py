@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,20 +15,33 @@ from lamina.model.schema import flat_labels
 
 
 class BatchLabels:
-    """The labels of one batch, decoded at the first look. Racing first looks do the same work twice, no harm."""
+    """The labels of one batch, decoded as a whole at the first look.
 
-    __slots__ = ("_column", "_flat")
+    Each row's dict goes to one message only. Racing first looks do the same work twice, no harm.
+    """
+
+    __slots__ = ("_column", "_dicts")
 
     def __init__(self, column: pa.MapArray) -> None:
         self._column = column
-        self._flat: tuple[list[int], list[tuple[str, str]]] | None = None
+        self._dicts: list[dict[str, str]] | None = None
 
     def labels_of(self, row: int) -> dict[str, str]:
-        if self._flat is None:
-            rows, keys, items = flat_labels(self._column)
-            self._flat = rows.tolist(), list(zip(texts(keys), texts(items), strict=True))
-        offsets, pairs = self._flat
-        return dict(pairs[offsets[row] : offsets[row + 1]])
+        if self._dicts is None:
+            self._dicts = _label_dicts(self._column)
+        return self._dicts[row]
+
+
+def _label_dicts(column: pa.MapArray) -> list[dict[str, str]]:
+    offsets, keys, items = flat_labels(column)
+    pairs = zip(texts(keys), texts(items), strict=True)
+    counts = np.diff(offsets)
+    each = int(counts[0]) if len(counts) else 0
+    if each and (counts == each).all():
+        # As many labels in every row: cutting and building happen in native code.
+        return list(map(dict, zip(*[pairs] * each, strict=True)))
+    found, ends = list(pairs), offsets.tolist()
+    return [dict(found[start:end]) for start, end in pairwise(ends)]
 
 
 class RowLabels:

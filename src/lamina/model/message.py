@@ -97,7 +97,7 @@ class Message:
     @property
     def ref(self) -> str:
         """The printable identity `stream/partition/offset`, or "" before the message is stored."""
-        return format_ref(self.stream, self.partition, self.offset) if self.offset >= 0 else ""
+        return f"{self.stream}/{self.partition}/{self.offset}" if self.offset >= 0 else ""
 
     def __eq__(self, other: object) -> bool:
         return self._identity() == other._identity() if isinstance(other, Message) else NotImplemented

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from pathlib import Path
+from weakref import WeakSet
 
 from lamina.clock import Clock, SystemClock
 from lamina.disk import Disk, FileDisk, MemoryDisk
@@ -15,6 +17,16 @@ from lamina.store.store import Store
 from lamina.store.streams import FollowedStreams, OwnedStreams
 
 MEMORY = "memory:"
+_open_stores: WeakSet[Store] = WeakSet()
+
+
+def _abandon_in_child() -> None:
+    for store in _open_stores:
+        store.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_in_child)
 
 
 def open_store(
@@ -40,14 +52,20 @@ def open_store(
     future_us = int(settings.log.timestamp_future_seconds * 1e6)
     if read_only:
         catalog.check()
-        return Store(FollowedStreams(disk, catalog, settings.log), clock, future_us, metrics)
+        return _remembered(Store(FollowedStreams(disk, catalog, settings.log), clock, future_us, metrics))
     lock = catalog.take_lock()
     try:
         catalog.prepare(clock.now_us())
     except BaseException:
         lock.close()
         raise
-    return Store(OwnedStreams(disk, catalog, lock, clock, settings.log, metrics), clock, future_us, metrics)
+    streams = OwnedStreams(disk, catalog, lock, clock, settings.log, metrics)
+    return _remembered(Store(streams, clock, future_us, metrics))
+
+
+def _remembered(store: Store) -> Store:
+    _open_stores.add(store)
+    return store
 
 
 def _file_disk(where: str, *, read_only: bool) -> FileDisk:

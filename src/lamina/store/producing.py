@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -13,6 +15,7 @@ from lamina.errors import Closed, InvalidRequest, LaminaError, Unavailable
 from lamina.log import Stream
 from lamina.model import PRODUCER_ID_BYTES_MAX, Row, check_text, row_bytes
 
+logger = logging.getLogger(__name__)
 _ATTEMPTS = 4
 _BACKOFF_SECONDS = 0.05
 _WAITING_BATCHES_MAX = 8
@@ -53,7 +56,8 @@ class PipelinedProducer:
         # Guarded by _changed.
         self._rows: list[Row] = []
         self._bytes = 0
-        self._storing = False
+        self._sent = 0
+        self._stored = 0
         self._flushing = False
         self._closing = False
         self._has_ended = False
@@ -80,6 +84,7 @@ class PipelinedProducer:
             self._check()
             was_empty = not self._rows
             self._rows.append(row)
+            self._sent += 1
             self._bytes += row_bytes(row)
             if was_empty or self._bytes >= self._max_batch_bytes:
                 self._changed.notify_all()
@@ -93,7 +98,8 @@ class PipelinedProducer:
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
-            while (self._rows or self._storing) and not self._error:
+            wanted = self._sent
+            while self._stored < wanted and not self._error:
                 self._changed.wait()
             self._check()
 
@@ -118,15 +124,21 @@ class PipelinedProducer:
 
     def _check(self) -> None:
         if self._error is not None:
-            raise self._error
+            raise copy(self._error)
         if self._closing:
             raise Closed("the producer is closed")
 
     def _run(self) -> None:
         while (rows := self._next_batch()) is not None:
-            error = self._store(rows)
+            try:
+                error = self._store(rows)
+            except Exception as unexpected:
+                logger.exception("producer failed id=%s", self.id)
+                error = Unavailable(
+                    f"producer {self.id!r} failed ({unexpected!r}); whether its messages are stored is unknown"
+                )
             with self._changed:
-                self._storing = False
+                self._stored += len(rows)
                 self._error = error
                 self._changed.notify_all()
             if error is not None:
@@ -146,7 +158,6 @@ class PipelinedProducer:
             if not self._rows:
                 return None
             rows = self._cut()
-            self._storing = True
             self._changed.notify_all()
             return rows
 

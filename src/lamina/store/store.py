@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from lamina.clock import Clock
-from lamina.errors import Closed, Conflict, Denied, InvalidRequest
+from lamina.errors import Closed, Conflict, Denied, InvalidRequest, Unavailable
 from lamina.log import Partition, Producer, Stream, StreamPolicy, check_policy_change, check_stream_name
 from lamina.metrics import Metrics
 from lamina.model import (
@@ -289,7 +289,10 @@ class Store:
         """Close the active segments of the stream and seal them; returns when they are immutable."""
         for partition in self._owned().get(stream).owned_partitions():
             partition.roll()
-            partition.seal_closed()
+            if not partition.seal_closed():
+                raise Unavailable(
+                    f"a segment of stream {stream!r} could not be sealed; the log says why, then seal again"
+                )
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Check every byte of every segment against its checksums. Changes nothing.
@@ -302,6 +305,11 @@ class Store:
         """All counters and gauges now; names and meanings are in `lamina.metrics.METRICS`."""
         self._open_streams().gauge(self._metrics)
         return self._metrics.snapshot()
+
+    def abandon(self) -> None:
+        """In a forked child: the store belongs to the parent, whose file positions and threads are not here."""
+        self._closed = True
+        self._streams.appenders.clear()
 
     def close(self) -> None:
         """Commit what is under way and let go of the directory. Idempotent."""
@@ -351,7 +359,7 @@ class Store:
 
     def _open_streams(self) -> OwnedStreams | FollowedStreams:
         if self._closed:
-            raise Closed("the store is closed; open it again")
+            raise Closed("the store is closed (or this process was forked from its owner); open it again")
         return self._streams
 
     def _owned(self) -> OwnedStreams:

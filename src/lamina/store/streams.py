@@ -225,11 +225,14 @@ class FollowedStreams:
         self._refresh()
 
     def names(self) -> list[str]:
-        self._refresh()
-        return sorted(self._streams)
+        return sorted(stream.name for stream in self.all())
 
     def get(self, name: str) -> OpenStream:
         """As the owner has it now: its policy may have changed, or another stream may have its name."""
+        with self._refreshing:
+            return self._get(name)
+
+    def _get(self, name: str) -> OpenStream:
         document = self._catalog.stream(name) if isinstance(name, str) and name in self._uids else None
         if document is None or self._uids.get(name) != document.uid:
             self._refresh()
@@ -244,25 +247,26 @@ class FollowedStreams:
         metrics.set("lamina_segments_open", len(self._cache))
 
     def all(self) -> list[OpenStream]:
-        self._refresh()
-        return list(self._streams.values())
+        with self._refreshing:
+            self._refresh()
+            return list(self._streams.values())
 
     def close(self) -> None:
         for stream in self._streams.values():
             stream.close()
 
     def _refresh(self) -> None:
-        with self._refreshing:
-            found = self._catalog.streams()
-            for name, uid in list(self._uids.items()):
-                if name not in found or found[name].uid != uid:
-                    del self._uids[name]
-                    self._streams.pop(name).close()
-            for name, document in found.items():
-                if name not in self._uids:
-                    self._streams[name] = self._follow(name, document.policy)
-                    self._uids[name] = document.uid
-                self._streams[name].policy = document.policy
+        """Under the _refreshing lock."""
+        found = self._catalog.streams()
+        for name, uid in list(self._uids.items()):
+            if name not in found or found[name].uid != uid:
+                del self._uids[name]
+                self._streams.pop(name).close()
+        for name, document in found.items():
+            if name not in self._uids:
+                self._streams[name] = self._follow(name, document.policy)
+                self._uids[name] = document.uid
+            self._streams[name].policy = document.policy
 
     def _follow(self, name: str, policy: StreamPolicy) -> OpenStream:
         partitions = [
