@@ -46,7 +46,9 @@ from lamina.log.segment import Frame, SegmentReader
 from lamina.model import slice_compact
 
 MERGED_BYTES = 256 << 10
-"""Frames below this are merged: compression and point reads both want about this much."""
+"""Frames below this are merged: compression wants at least as much."""
+MERGED_BYTES_MAX = 1 << 20
+"""… and up to this: scans want large frames, a point read opens one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def _merged_frames(reader: SegmentReader) -> Iterator[tuple[FrameHeader, bytes, 
             continue
         run.append(frame)
         run_bytes += frame.header.payload_bytes
-        if run_bytes >= 2 * MERGED_BYTES:
+        if run_bytes >= MERGED_BYTES_MAX:
             yield _merge(reader, run)
             run, run_bytes = [], 0
     if run:
