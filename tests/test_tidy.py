@@ -19,7 +19,7 @@ EXCEPTIONS: frozenset[str] = frozenset()
 
 LEFTOVER = re.compile(r"\bFIX" r"ME\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~)}$])/(?:home|Users|root|work|opt)/\w|\b[A-Z]:\\Users\\")
-REGISTRY_HOST = re.compile(r"\b(?:pypi\.org|pythonhosted\.org|conda\.anaconda\.org|artifactor[y]|index[-_]url)\b")
+REGISTRY_HOST = re.compile(r"\b(?:py[p]i\.org|python[h]osted\.org|conda\.anacond[a]\.org|artifactor[y]|index[-_]url)\b")
 
 
 def test_the_tree_is_tidy() -> None:
