@@ -8,6 +8,7 @@ b'two apples'
 """
 
 from lamina import aio, errors
+from lamina.index import Composite, IndexSettings, Page
 from lamina.log import LogSettings, StreamPolicy
 from lamina.model import Message, PublishReceipt, Receipt
 from lamina.settings import Settings
@@ -17,8 +18,11 @@ from lamina.store import open_store as open
 __version__ = "0.1.0"
 
 __all__ = [
+    "Composite",
+    "IndexSettings",
     "LogSettings",
     "Message",
+    "Page",
     "PublishReceipt",
     "Receipt",
     "Settings",

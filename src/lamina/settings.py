@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Literal, get_type_hints
 
 from lamina.errors import InvalidRequest, NotFound
+from lamina.index import IndexSettings
 from lamina.log import LogSettings
 
 Value = bool | int | float | str
@@ -51,6 +52,7 @@ class Settings:
     """Every value a process may tune. Make one with `load`, or in code with `Settings(log=LogSettings(...))`."""
 
     log: LogSettings = field(default_factory=LogSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from lamina import __version__
-from lamina.cli import config, demo, failures, messages, segments, streams
+from lamina.cli import config, demo, failures, messages, queries, segments, streams
 from lamina.cli.session import JsonOption, command, group, note_choices
 
 app = typer.Typer(
@@ -72,6 +72,7 @@ def globals_first(
 command(app, "demo", demo.demo)
 command(app, "publish", messages.publish)
 command(app, "read", messages.read)
+command(app, "query", queries.query)
 
 _stream = group(app, "stream", "Create, look at and change streams.")
 command(_stream, "create", streams.create)
@@ -85,6 +86,12 @@ command(group(app, "topic", "The topics inside a stream."), "list", streams.list
 _segment = group(app, "segment", "The files that hold the messages.")
 command(_segment, "list", segments.list_segments)
 command(_segment, "verify", segments.verify)
+command(_segment, "explain", queries.explain)
+
+_index = group(app, "index", "Indexes over several labels.")
+command(_index, "add", queries.add_composite)
+command(_index, "drop", queries.drop_composite)
+command(_index, "list", queries.list_composites)
 
 command(group(app, "config", "The settings."), "check", config.check)
 

@@ -8,6 +8,7 @@ from typing import TextIO
 
 import msgspec
 
+from lamina.cli.output import printable
 from lamina.errors import Closed, Conflict, Corrupt, Denied, InvalidRequest, LaminaError, NotFound, Unavailable
 
 
@@ -42,10 +43,12 @@ def kind_of(error: LaminaError) -> type[LaminaError]:
     return next((kind for kind in EXIT_CODES if isinstance(error, kind)), LaminaError)
 
 
-def report(kind: str, message: str, *, as_json: bool, file: TextIO | None = None) -> None:
-    """One line on stderr (or `file`), whatever the message holds."""
+def report(kind: str, message: str, *, as_json: bool, in_lines: bool = False, file: TextIO | None = None) -> None:
+    """One line on stderr (or `file`), whatever the message holds; `in_lines` keeps those of a pointed-out mistake."""
     if as_json:
-        line = msgspec.json.encode({"error": {"kind": kind, "message": message}}).decode()
+        text = msgspec.json.encode({"error": {"kind": kind, "message": message}}).decode()
+    elif in_lines:
+        text = "error: " + "\n".join(map(printable, message.splitlines()))
     else:
-        line = "error: " + " ".join(message.split())
-    print(line, file=file or sys.stderr, flush=True)
+        text = "error: " + " ".join(message.split())
+    print(text, file=file or sys.stderr, flush=True)

@@ -124,7 +124,7 @@ def read(
         for message in window.messages(store, limit, descending=descending):
             if count == limit:
                 break
-            _print_message(session, message)
+            print_message(session, message)
             count += 1
     if count == 0 and not session.as_json:
         output.hint(f"no such messages in stream {stream}; publish one: lamina publish TOPIC VALUE --stream {stream}")
@@ -139,13 +139,13 @@ def _print_followed(session: Session, messages: Iterator[Message | None], limit:
             if message is None:
                 output.flush()
                 continue
-            _print_message(session, message)
+            print_message(session, message)
             left = None if left is None else left - 1
     except KeyboardInterrupt:
         output.flush()
 
 
-def _print_message(session: Session, message: Message) -> None:
+def print_message(session: Session, message: Message) -> None:
     if session.as_json:
         output.print_json(output.message_document(message))
     else:

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from lamina.cli import failures
-from lamina.errors import Conflict, InvalidRequest, LaminaError, NotFound, Unavailable
+from lamina.errors import Conflict, FilterError, InvalidRequest, LaminaError, NotFound, Unavailable
 from lamina.settings import Settings, load
 from lamina.store import Store, open_store
 
@@ -163,7 +163,8 @@ def _run(function: Callable[..., None], session: Session, given: dict[str, objec
         function(session, **given)
         sys.stdout.flush()
     except LaminaError as error:
-        failures.report(failures.kind_of(error).__name__, str(error), as_json=session.as_json)
+        kind, is_pointed = failures.kind_of(error).__name__, isinstance(error, FilterError)
+        failures.report(kind, str(error), as_json=session.as_json, in_lines=is_pointed)
         raise typer.Exit(failures.exit_code(error)) from error
     except BrokenPipeError:
         # `lamina read | head -1`: the reader has all it wants. Nothing more can be written, so nothing is flushed.

@@ -16,25 +16,31 @@ from lamina.log.catalog import (
     unknown_stream,
 )
 from lamina.log.codec import pack_row
-from lamina.log.commit import Entry, Sink
+from lamina.log.commit import MESSAGE_BYTES, Entry, Sink
+from lamina.log.documents import read_document, replace_file, write_document
 from lamina.log.follower import FollowedPartition
 from lamina.log.framing import Pending
 from lamina.log.index_recovery import IndexRecovery
+from lamina.log.names import labels_path
 from lamina.log.offset_index import IndexEntry, OffsetIndex
 from lamina.log.opening import open_partition
 from lamina.log.partition import Partition, PartitionContext
 from lamina.log.recovery import RecoveryReport
-from lamina.log.segments import OpenSegments, SegmentState
+from lamina.log.rows import SegmentRows
+from lamina.log.segments import OpenSegment, OpenSegments, SegmentHandle, SegmentState
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
-from lamina.log.stream import Producer, Stream, not_confirmed
+from lamina.log.stream import Producer, Stream
 from lamina.log.verify import SegmentCheck, foreign_files, verify_partition
 from lamina.log.view import PartitionView, TimeRange, coalesced
+from lamina.log.waiting import Deadline, check_timeout, no_room, not_confirmed
 from lamina.log.workers import Flusher, Sealer
 
 __all__ = [
     "APPEND_BYTES_MAX",
+    "MESSAGE_BYTES",
     "Block",
     "Catalog",
+    "Deadline",
     "Entry",
     "Flusher",
     "FollowedPartition",
@@ -42,6 +48,7 @@ __all__ = [
     "IndexRecovery",
     "LogSettings",
     "OffsetIndex",
+    "OpenSegment",
     "OpenSegments",
     "Partition",
     "PartitionContext",
@@ -51,6 +58,8 @@ __all__ = [
     "RecoveryReport",
     "Sealer",
     "SegmentCheck",
+    "SegmentHandle",
+    "SegmentRows",
     "SegmentState",
     "Sink",
     "Stream",
@@ -58,12 +67,18 @@ __all__ = [
     "TimeRange",
     "check_policy_change",
     "check_stream_name",
+    "check_timeout",
     "coalesced",
     "foreign_files",
+    "labels_path",
+    "no_room",
     "not_confirmed",
     "open_partition",
     "pack_row",
     "partition_directory",
+    "read_document",
+    "replace_file",
     "unknown_stream",
     "verify_partition",
+    "write_document",
 ]

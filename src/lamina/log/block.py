@@ -55,26 +55,41 @@ class Block:
         """The messages with offsets in [start, end)."""
         if isinstance(self.offsets, range):
             first = self.offsets.start
-            return self._slice(max(start - first, 0), min(max(end - first, 0), len(self)))
+            return self.slice(max(start - first, 0), min(max(end - first, 0), len(self)))
         low, high = np.searchsorted(self.offsets, [start, end]).tolist()
-        return self._slice(low, high)
+        return self.slice(low, high)
 
-    def first(self, count: int) -> Block:
-        return self._slice(0, min(count, len(self)))
+    def row_of(self, offset: int) -> int:
+        """Where the message at `offset`, which must be here, stands in this block."""
+        if isinstance(self.offsets, range):
+            return offset - self.offsets.start
+        return int(np.searchsorted(self.offsets, offset))
 
-    def last(self, count: int) -> Block:
-        return self._slice(max(len(self) - count, 0), len(self))
+    def rows_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The same for many offsets."""
+        if isinstance(self.offsets, range):
+            return offsets - self.offsets.start
+        return np.searchsorted(self.offsets, offsets).astype(np.int64)
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> Block:
-        """The messages whose mask is true."""
-        if mask.all():
-            return self
-        at = np.flatnonzero(mask)
+    def take(self, at: npt.NDArray[np.int64]) -> Block:
+        """The messages at these places of the block, in this order."""
         offsets = self.offset_array()[at]
         if self.rows is not None:
             return Block(offsets, [self.rows[row] for row in at.tolist()])
         assert self.batch is not None
         return Block(offsets, batch=self.batch.take(pa.array(at)))
+
+    def first(self, count: int) -> Block:
+        return self.slice(0, min(count, len(self)))
+
+    def last(self, count: int) -> Block:
+        return self.slice(max(len(self) - count, 0), len(self))
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Block:
+        """The messages whose mask is true."""
+        if mask.all():
+            return self
+        return self.take(np.flatnonzero(mask))
 
     def timestamps(self) -> npt.NDArray[np.int64]:
         if self.rows is not None:
@@ -115,7 +130,7 @@ class Block:
         assert self.batch is not None
         return messages_of_batch(self.batch, stream, partition, offsets)
 
-    def _slice(self, low: int, high: int) -> Block:
+    def slice(self, low: int, high: int) -> Block:
         if low == 0 and high == len(self):
             return self
         if self.rows is not None:

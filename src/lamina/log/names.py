@@ -10,6 +10,8 @@ STREAM = "stream.json"
 STORE = "lamina.json"
 LOCK = "lock"
 SIDE_SUFFIXES = (".index", ".timeindex", ".keys")
+LABELS_SUFFIX = ".labels"
+"""Written by the index room; it goes where its segment goes."""
 TEMPORARY = ".tmp"
 
 _LOG = re.compile(r"(\d{20})\.log")
@@ -23,6 +25,10 @@ def side_name(base: int, suffix: str) -> str:
     return f"{base:020d}{suffix}"
 
 
+def labels_path(directory: str, base: int) -> str:
+    return f"{directory}/{side_name(base, LABELS_SUFFIX)}"
+
+
 def base_of(name: str) -> int | None:
     """The base offset of a segment's file name, or None for any other name."""
     match = _LOG.fullmatch(name)
@@ -31,4 +37,4 @@ def base_of(name: str) -> int | None:
 
 def segment_files(base: int) -> list[str]:
     """Everything that belongs to one segment."""
-    return [log_name(base), *(side_name(base, suffix) for suffix in SIDE_SUFFIXES)]
+    return [log_name(base), *(side_name(base, suffix) for suffix in (*SIDE_SUFFIXES, LABELS_SUFFIX))]

@@ -28,9 +28,12 @@ from lamina.log.sealed import sealed_handle
 from lamina.log.segments import OpenSegment, OpenSegments, SegmentHandle, SegmentSet, SegmentState
 from lamina.log.settings import LogSettings, StreamPolicy
 from lamina.log.view import PartitionView
+from lamina.log.waiting import FOREVER, Deadline
+from lamina.log.written import Written
 from lamina.metrics import Metrics
 
 logger = logging.getLogger(__name__)
+_COMMIT = "a commit of others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class PartitionContext:
     metrics: Metrics
     cache: OpenSegments
     request_seal: Callable[[Partition], None]
+    changed: Callable[[], None] = lambda: None
+    """Called after each commit and each seal, on the thread that did it: it must return at once."""
 
     def sealed_handle(self, base: int) -> SegmentHandle | None:
         """None if the segment has no valid footer."""
@@ -54,23 +59,6 @@ class PartitionContext:
 
     def _count_rebuilt(self, _path: str) -> None:
         self.metrics.add("lamina_recovery_side_files_rebuilt_total")
-
-
-@dataclass(slots=True)
-class Written:
-    """A group of entries that is in the file and not acknowledged yet."""
-
-    entries: Sequence[Entry]
-    active: ActiveSegment
-    first: int
-    count: int
-    size_before: int
-    appended_at: int
-    started: float
-    needs_sync: bool
-    error: LaminaError | None = None
-    twins: Sequence[tuple[Entry, Entry]] = ()
-    """Numbered calls that came twice in one group: the second has the outcome of the first."""
 
 
 class Partition:
@@ -158,13 +146,13 @@ class Partition:
         finally:
             self._writing.release()
 
-    def find_producer(self, producer: str, sequence: int) -> AppendedRange | None:
-        with self._writing:
+    def find_producer(self, producer: str, sequence: int, deadline: Deadline = FOREVER) -> AppendedRange | None:
+        with deadline.holding(self._writing, _COMMIT):
             return self._producers.find(producer, sequence)
 
-    def last_sequence(self, producer: str) -> int | None:
+    def last_sequence(self, producer: str, deadline: Deadline = FOREVER) -> int | None:
         """None if the producer is unknown, or was idle for so long that it is forgotten."""
-        with self._writing:
+        with deadline.holding(self._writing, _COMMIT):
             self._producers.forget_one(producer, before=self._idle_before(self.context.clock.now_us()))
             return self._producers.last_sequence(producer)
 
@@ -173,6 +161,10 @@ class Partition:
     def bounds(self) -> tuple[int, int]:
         handles = self._segments.handles
         return self.state.start, max(handles[-1].end if handles else 0, self.state.start)
+
+    def durable_end(self) -> int:
+        """Messages below this offset cannot be lost any more, as far as the stream's medium goes."""
+        return self._head_end if self.policy.durability == "flush" else self.bounds()[1]
 
     @property
     def epoch(self) -> int:
@@ -210,21 +202,22 @@ class Partition:
                 # More may have been written and synced meanwhile.
                 self._write_head(self._head_record() if active.synced >= active.size else head)
 
-    def roll(self) -> None:
+    def roll(self, deadline: Deadline = FOREVER) -> None:
         """Close the active segment, if it holds anything, and begin a new one."""
-        with self._writing:
+        with deadline.holding(self._writing, _COMMIT):
             self._check_writable()
             if self._active is not None and self._active.stats.end:
                 self._roll(self.context.clock.now_us())
 
-    def seal_closed(self) -> bool:
+    def seal_closed(self, deadline: Deadline = FOREVER) -> bool:
         """Seal every closed segment; False if one could not be. Appends and reads go on meanwhile."""
-        with self._sealing:
+        with deadline.holding(self._sealing, "sealing in the background"):
             if isinstance(self.refusal, Closed):
                 return True  # the files may be another stream's by now
             for handle in self._segments.handles:
                 if handle.state is SegmentState.CLOSED:
                     self._seal(handle)
+        self.context.changed()
         if self.policy.durability == "memory":
             self._trim()
         return not any(handle.state is SegmentState.CLOSED for handle in self._segments.handles)

@@ -34,7 +34,7 @@ def sealed_handle(disk: Disk, directory: str, base: int, repair: Repair | None) 
     def opener() -> OpenSegment:
         return open_sealed(disk, directory, base, sealed, repair)
 
-    return SegmentHandle(base, base + footer.end, sealed.file_bytes, SegmentState.SEALED, stats, opener)
+    return SegmentHandle(base, base + footer.end, sealed.file_bytes, SegmentState.SEALED, stats, opener, uid=footer.uid)
 
 
 def open_sealed(disk: Disk, directory: str, base: int, sealed: Sealed, repair: Repair | None) -> OpenSegment:

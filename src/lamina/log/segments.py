@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lamina.errors import Corrupt
@@ -14,6 +14,7 @@ from lamina.log.active import SegmentStats
 from lamina.log.block import Block
 from lamina.log.format import SEGMENT_HEADER_BYTES
 from lamina.log.indexes import Indexes
+from lamina.log.rows import SegmentRows
 from lamina.log.segment import Frame, SegmentReader
 
 
@@ -32,6 +33,10 @@ class OpenSegment:
 
     reader: SegmentReader
     indexes: Indexes
+    rows: SegmentRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", SegmentRows(self.reader))
 
     def frames_between(self, start: int, end: int, use_index: bool = True) -> Iterator[Frame]:
         """Frames that hold offsets of [start, end), in order."""
@@ -83,7 +88,10 @@ class SegmentHandle:
         stats: SegmentStats,
         opener: Callable[[], OpenSegment],
         damage: str | None = None,
+        uid: bytes | None = None,
     ) -> None:
+        self.uid = uid
+        """Known without opening it if the segment is sealed."""
         self.base = base
         self.end = end
         self.bytes = size

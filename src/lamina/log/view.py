@@ -39,6 +39,10 @@ class PartitionView:
         self.bounds = bounds
         """(earliest, latest): offsets [earliest, latest) can be read. A follower looks at `head` first."""
 
+    def open(self, handle: SegmentHandle) -> OpenSegment:
+        """The segment, ready for reading. Corrupt if it is quarantined."""
+        return handle.open(self._cache)
+
     def blocks(
         self,
         start: int | None = None,

@@ -6,28 +6,34 @@ Does not know: offsets beyond carrying them, files, streams' policies, time othe
 """
 
 from lamina.model.convert import Now, arrow_batches, rows_of, stored_batch
-from lamina.model.limits import KIB, MIB, PRODUCER_ID_BYTES_MAX
+from lamina.model.limits import KIB, LABEL_KEY_BYTES_MAX, MIB, PRODUCER_ID_BYTES_MAX
 from lamina.model.materialise import messages_of_batch, messages_of_rows, rows_of_batch
 from lamina.model.message import Message, PublishReceipt, Receipt, format_ref, parse_ref
-from lamina.model.rows import Row, check_text, make_row, row_bytes, time_us
-from lamina.model.schema import READ_SCHEMA, batch_of_rows, complete, slice_compact
+from lamina.model.picking import BatchPicker, RowPicker
+from lamina.model.rows import Row, check_label, check_text, make_row, row_bytes, time_us
+from lamina.model.schema import READ_SCHEMA, batch_of_rows, complete, flat_labels, slice_compact
 from lamina.model.split import PartitionBy, partition_of, split_batch, split_rows
 
 __all__ = [
     "KIB",
+    "LABEL_KEY_BYTES_MAX",
     "MIB",
     "PRODUCER_ID_BYTES_MAX",
     "READ_SCHEMA",
+    "BatchPicker",
     "Message",
     "Now",
     "PartitionBy",
     "PublishReceipt",
     "Receipt",
     "Row",
+    "RowPicker",
     "arrow_batches",
     "batch_of_rows",
+    "check_label",
     "check_text",
     "complete",
+    "flat_labels",
     "format_ref",
     "make_row",
     "messages_of_batch",

@@ -141,6 +141,12 @@ def check_text(name: str, text: object, bytes_max: int, *, empty: bool = False) 
     return text if text.__class__ is str else "".join(text)
 
 
+def check_label(key: object, value: object) -> tuple[str, str]:
+    """Both as plain texts; InvalidRequest says what is wrong with which."""
+    checked = check_text("label key", key, limits.LABEL_KEY_BYTES_MAX)
+    return checked, check_text(f"value of label {key!r}", value, limits.LABEL_VALUE_BYTES_MAX, empty=True)
+
+
 def _is_plain(text: str) -> bool:
     return text.isascii() and "\0" not in text
 
@@ -178,12 +184,7 @@ def _labels_one_by_one(labels: Mapping[str, str]) -> dict[str, str]:
         raise InvalidRequest(f"labels must be a mapping of str to str, not {type(labels).__name__}")
     if len(labels) > limits.LABELS_MAX:
         raise InvalidRequest(f"a message has {len(labels)} labels, at most {limits.LABELS_MAX} are allowed")
-    checked = {
-        check_text("label key", key, limits.LABEL_KEY_BYTES_MAX): check_text(
-            f"value of label {key!r}", value, limits.LABEL_VALUE_BYTES_MAX, empty=True
-        )
-        for key, value in labels.items()
-    }
+    checked = dict(check_label(key, value) for key, value in labels.items())
     if len(_good_keys) > _GOOD_KEYS_MAX:
         _good_keys.clear()
     _good_keys.update(checked)

@@ -52,14 +52,16 @@ def open_store(
     future_us = int(settings.log.timestamp_future_seconds * 1e6)
     if read_only:
         catalog.check()
-        return _remembered(Store(FollowedStreams(disk, catalog, settings.log), clock, future_us, metrics))
+        return _remembered(
+            Store(FollowedStreams(disk, catalog, settings.log, settings.index), clock, future_us, metrics)
+        )
     lock = catalog.take_lock()
     try:
         catalog.prepare(clock.now_us())
     except BaseException:
         lock.close()
         raise
-    streams = OwnedStreams(disk, catalog, lock, clock, settings.log, metrics)
+    streams = OwnedStreams(disk, catalog, lock, clock, settings.log, metrics, settings.index)
     return _remembered(Store(streams, clock, future_us, metrics))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from lamina.clock import Clock
 from lamina.disk import Disk, Lock, MemoryDisk
 from lamina.errors import Denied, LaminaError, Unavailable
+from lamina.index import Indexer, IndexSettings, PartitionIndex, StreamIndex
 from lamina.log import (
     Catalog,
     Flusher,
@@ -40,6 +41,7 @@ class OpenStream:
         cache: OpenSegments,
         partitions: Sequence[Partition] | Sequence[FollowedPartition],
         stream: Stream | None,
+        index: StreamIndex,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -47,6 +49,12 @@ class OpenStream:
         self.cache = cache
         self._partitions = partitions
         self._stream = stream
+        self._index = index
+
+    @property
+    def index(self) -> StreamIndex:
+        self.views()  # raises if the messages are out of reach: no index must say that there are none
+        return self._index
 
     @property
     def is_elsewhere(self) -> bool:
@@ -93,8 +101,17 @@ class OwnedStreams:
     """All streams of a directory whose lock this process holds."""
 
     def __init__(
-        self, disk: Disk, catalog: Catalog, lock: Lock, clock: Clock, settings: LogSettings, metrics: Metrics
+        self,
+        disk: Disk,
+        catalog: Catalog,
+        lock: Lock,
+        clock: Clock,
+        settings: LogSettings,
+        metrics: Metrics,
+        index_settings: IndexSettings,
     ) -> None:
+        self._index_settings = index_settings
+        self._indexer = Indexer(clock, index_settings)
         self._disk = disk
         self._catalog = catalog
         self._lock = lock
@@ -146,6 +163,7 @@ class OwnedStreams:
         stream = self.get(name)
         hidden = self._catalog.hide(name)
         del self._streams[name], self.appenders[name]
+        self._indexer.remove(stream.index)
         stream.close()
         self._catalog.remove(hidden)
 
@@ -163,6 +181,7 @@ class OwnedStreams:
     def close(self) -> None:
         self.appenders.clear()
         try:
+            self._indexer.close()
             if hasattr(self, "_flusher"):
                 self._flusher.close()
             for stream in self._streams.values():
@@ -187,6 +206,7 @@ class OwnedStreams:
                 self._metrics,
                 self._cache,
                 self._sealer.request,
+                self._indexer.wake,
             )
             try:
                 partitions.append(open_partition(context, policy))
@@ -198,8 +218,19 @@ class OwnedStreams:
             self._metrics.add("lamina_recovery_dropped_bytes_total", partition.report.dropped_bytes)
             self._metrics.add("lamina_recovery_side_files_rebuilt_total", len(partition.report.rebuilt))
         stream = Stream(name, policy, partitions, self._settings, self._clock)
-        self._streams[name] = OpenStream(name, policy, disk, self._cache, partitions, stream)
+        index = StreamIndex(
+            name,
+            self._disk,
+            [
+                PartitionIndex(p.view, disk, p.context.directory, self._index_settings, p.durable_end)
+                for p in partitions
+            ],
+            is_owner=True,
+            wake=self._indexer.wake,
+        )
+        self._streams[name] = OpenStream(name, policy, disk, self._cache, partitions, stream, index)
         self.appenders[name] = stream
+        self._indexer.add(index)
 
     def _to_flush(self) -> Iterable[Partition]:
         return [
@@ -213,7 +244,8 @@ class OwnedStreams:
 class FollowedStreams:
     """All streams of a directory, read beside its owner. The directory is looked at again for unknown names."""
 
-    def __init__(self, disk: Disk, catalog: Catalog, settings: LogSettings) -> None:
+    def __init__(self, disk: Disk, catalog: Catalog, settings: LogSettings, index_settings: IndexSettings) -> None:
+        self._index_settings = index_settings
         self._disk = disk
         self._catalog = catalog
         self._settings = settings
@@ -273,4 +305,13 @@ class FollowedStreams:
             FollowedPartition(self._disk, partition_directory(name, number), name, number, self._settings, self._cache)
             for number in range(policy.partitions)
         ]
-        return OpenStream(name, policy, self._disk, self._cache, partitions, None)
+        index = StreamIndex(
+            name,
+            self._disk,
+            [
+                PartitionIndex(p.view, self._disk, partition_directory(name, number), self._index_settings, None)
+                for number, p in enumerate(partitions)
+            ],
+            is_owner=False,
+        )
+        return OpenStream(name, policy, self._disk, self._cache, partitions, None, index)

@@ -1,0 +1,48 @@
+"""A page: one query's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lamina.index.explain import Trace
+from lamina.index.hits import PAGE_SCHEMA, Hits
+from lamina.index.query import Query
+from lamina.model import Message
+
+
+class Page:
+    """Messages in the order asked for, and how to go on: pass `cursor` to the same query while `has_more`.
+
+    Messages are made when somebody looks; the files they are in stay readable for as long as the page lives.
+    """
+
+    def __init__(self, stream: str, query: Query, hits: Hits, trace: Trace, warnings: tuple[str, ...]) -> None:
+        self.warnings = warnings
+        """What looks like a mistake in the filter, e.g. seconds where microseconds are meant."""
+        self.has_more = query.limit is not None and len(hits) > query.limit
+        if query.limit is not None:
+            hits.cut(query.limit)
+        last = hits.last() or query.cursor
+        self.cursor = None if last is None else last.encode(stream)
+        """The last message returned; None if the answer is empty and there was no cursor."""
+        self._hits = hits
+        self._messages: list[Message] | None = None
+        self._report = trace.report(query.plan, len(hits))
+
+    def __iter__(self) -> Iterator[Message]:
+        if self._messages is None:
+            self._messages = list(self._hits.messages())
+        return iter(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def to_arrow(self) -> pa.Table:
+        """The messages as a table: the columns of `read_arrow`, with the partition in front."""
+        return pa.Table.from_batches(self._hits.batches(), PAGE_SCHEMA)
+
+    def explain(self) -> dict[str, object]:
+        """The plan, what it pruned and used, and how many rows it looked at."""
+        return self._report

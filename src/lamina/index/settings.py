@@ -1,0 +1,20 @@
+"""Settings of the label index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings:
+    """What a process may tune; values only."""
+
+    chunk_rows: int = 65_536  # so many rows are indexed and written together
+    interval_seconds: float = 0.1  # the least time between two rounds of background indexing
+    background: bool = True  # whether a thread of this process writes index files; queries work either way
+
+    def __post_init__(self) -> None:
+        if not 0 < self.chunk_rows <= 1 << 24:
+            raise ValueError(f"chunk_rows must be from 1 to {1 << 24}, not {self.chunk_rows}")
+        if not self.interval_seconds > 0:
+            raise ValueError(f"interval_seconds must be positive, not {self.interval_seconds}")

@@ -1,0 +1,112 @@
+"""The label index of one stream: its partitions, its composites, and the way in for queries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from lamina.clock import new_uid
+from lamina.disk import Disk
+from lamina.errors import Denied, NotFound
+from lamina.index.composites import Composite, Composites
+from lamina.index.explain import Trace
+from lamina.index.page import Page
+from lamina.index.partition_index import SETTLE_SECONDS, PartitionIndex
+from lamina.index.query import Query, Search
+from lamina.log import read_document, write_document
+
+FILE = "composites.json"
+KIND = "composites"
+
+
+class StreamIndex:
+    """Any thread may ask; changes of composites are for the store's owner."""
+
+    def __init__(
+        self,
+        name: str,
+        disk: Disk,
+        partitions: Sequence[PartitionIndex],
+        *,
+        is_owner: bool,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.partitions = partitions
+        self._disk = disk
+        self._path = f"{name}/{FILE}"
+        self._is_owner = is_owner
+        self._wake = wake
+        self._changing = threading.Lock()
+        self._definitions = self._read()
+        self._stopping = threading.Event()
+
+    def composites(self) -> tuple[Composite, ...]:
+        """All definitions, as they are now."""
+        if not self._is_owner:
+            self._definitions = self._read()
+        return self._definitions.composites
+
+    def query(self, query: Query, warnings: tuple[str, ...] = ()) -> Page:
+        trace = Trace()
+        hits = Search(query, self.partitions, self.composites(), trace).hits()
+        return Page(self.name, query, hits, trace, warnings)
+
+    def count(self, query: Query) -> int:
+        return Search(query, self.partitions, self.composites(), Trace()).count()
+
+    def create_composite(self, name: str, keys: Sequence[str]) -> Composite:
+        """Durable on return, built in the background. Idempotent if it exists with these keys, else Conflict."""
+        with self._changing:
+            self._check_owner()
+            existing = self._definitions.get(name) if isinstance(name, str) else None
+            if existing is not None and not isinstance(keys, str) and list(existing.keys) == list(keys):
+                return existing
+            uid = new_uid().hex()
+            self._write(self._definitions.with_new(uid, name, keys))
+            created = self._definitions.get(name)
+        self._wake()
+        assert created is not None
+        return created
+
+    def drop_composite(self, name: str) -> None:
+        """Not used from now on; its postings are removed in the background."""
+        with self._changing:
+            self._check_owner()
+            self._write(self._definitions.without(name))
+        self._wake()
+
+    def step(self) -> float | None:
+        """Background work; the seconds after which to come again, or None if all is done."""
+        composites = self._definitions.composites
+        pauses = [partition.step(composites, self._stopping.is_set) for partition in self.partitions]
+        if any(one.state == "building" for one in composites):
+            pauses.append(self._promote(composites))
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _promote(self, built: tuple[Composite, ...]) -> float | None:
+        """Composites that every segment has are ready from now on."""
+        if not all(partition.covers(built) for partition in self.partitions):
+            return SETTLE_SECONDS
+        with self._changing:
+            if not self._stopping.is_set():
+                self._write(self._definitions.with_ready(one.uid for one in built))
+        return None
+
+    def _check_owner(self) -> None:
+        if not self._is_owner:
+            raise Denied("the store is open read-only; open it without read_only=True to change composites")
+
+    def _read(self) -> Composites:
+        try:
+            return read_document(self._disk, self._path, KIND, Composites)
+        except NotFound:
+            return Composites()
+
+    def _write(self, definitions: Composites) -> None:
+        if definitions != self._definitions:
+            write_document(self._disk, self._path, KIND, definitions)
+            self._definitions = definitions

@@ -1,0 +1,129 @@
+"""Any messages of one segment by their relative offset: where their frames are, and what is in single rows.
+
+Queries find rows far apart. A table of all frames, kept while the segment is open, saves walking headers for each.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.log.block import Block
+from lamina.log.format import SEGMENT_HEADER_BYTES
+from lamina.log.segment import SegmentReader
+from lamina.model import BatchPicker, Message, RowPicker
+
+Rows = npt.NDArray[np.int64]
+_PICKS_KEPT = 1024
+
+_Pick = tuple[int | None, Block, Callable[[int, str, int, int], Message]]
+"""A frame's first row (None: sparse), its messages, and how to make one of them an object."""
+
+
+class SegmentRows:
+    """Rows are relative offsets. Any thread. Grows with its segment: `catch_up` takes in new frames."""
+
+    def __init__(self, reader: SegmentReader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._next = SEGMENT_HEADER_BYTES
+        # One entry per frame. Only ever appended to, `_firsts` last, so a reader sees whole entries below its length.
+        self._positions = array("q")
+        self._ends = array("q")
+        self._ts_min = array("q")
+        self._ts_max = array("q")
+        self._firsts = array("q")
+        self._picks: dict[int, _Pick] = {}
+
+    @property
+    def base(self) -> int:
+        return self._reader.base
+
+    def catch_up(self) -> None:
+        """Take in the frames that the segment has now."""
+        if self._next >= self._reader.limit:
+            return
+        with self._lock:
+            limit = self._reader.limit
+            for frame in self._reader.frames(self._next):
+                if frame.position >= limit:
+                    break
+                if frame.header.count:
+                    self._positions.append(frame.position)
+                    self._ends.append(frame.header.end)
+                    self._ts_min.append(frame.header.ts_min)
+                    self._ts_max.append(frame.header.ts_max)
+                    self._firsts.append(frame.header.first)
+            self._next = limit
+
+    def frame_numbers(self, start: int, end: int) -> range:
+        """Frames that hold rows of [start, end)."""
+        if start >= end or not len(self._firsts):
+            return range(0)
+        return range(max(bisect_right(self._firsts, start) - 1, 0), bisect_right(self._firsts, end - 1))
+
+    def block(self, number: int) -> Block:
+        """All messages of a frame, verified."""
+        return self._reader.block(self._reader.frame(self._positions[number]))
+
+    def end_of(self, number: int) -> int:
+        """The row behind the last one of a frame."""
+        return self._ends[number]
+
+    def times(self, number: int) -> tuple[int, int]:
+        """The smallest and largest timestamp of a frame."""
+        return self._ts_min[number], self._ts_max[number]
+
+    def by_frame(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        """(frame number, its rows) for rows in ascending order."""
+        at = 0
+        while at < len(rows):
+            number = bisect_right(self._firsts, int(rows[at])) - 1
+            end = int(np.searchsorted(rows, self._ends[number]))
+            yield number, rows[at:end]
+            at = end
+
+    def messages(self, rows: list[int], stream: str, partition: int) -> Iterator[Message]:
+        """Single messages, in the order asked for."""
+        base, firsts, known, pick = self.base, self._firsts, self._picks, self._pick
+        for row in rows:
+            number = bisect_right(firsts, row) - 1
+            first, block, message = known.get(number) or pick(number)
+            place = row - first if first is not None else block.row_of(base + row)
+            yield message(place, stream, partition, base + row)
+
+    def time_of(self, row: int) -> int:
+        """The timestamp of one message."""
+        number = bisect_right(self._firsts, row) - 1
+        _, block, _ = self._picks.get(number) or self._pick(number)
+        return int(block.timestamps()[block.row_of(self.base + row)])
+
+    def first_at(self, timestamp: int, start: int, end: int) -> int:
+        """The first row of [start, end) at or after the time, if timestamps never go back there; `end` if none is."""
+        numbers = self.frame_numbers(start, end)
+        low, high = numbers.start, numbers.stop
+        while low < high:
+            middle = (low + high) // 2
+            if self._ts_max[middle] < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        if low >= numbers.stop:
+            return end
+        block = (self._picks.get(low) or self._pick(low))[1].between(self.base + start, self.base + end)
+        at = int(np.searchsorted(block.timestamps(), timestamp))
+        return int(block.offsets[at]) - self.base if at < len(block) else min(self._ends[low], end)
+
+    def _pick(self, number: int) -> _Pick:
+        block = self.block(number)
+        picker = RowPicker(block.rows) if block.rows is not None else BatchPicker(block.stored())
+        first = block.offsets.start - self.base if isinstance(block.offsets, range) else None
+        if len(self._picks) >= _PICKS_KEPT:
+            self._picks.clear()
+        found = self._picks[number] = (first, block, picker.message)
+        return found
