@@ -1,6 +1,7 @@
 """Publishing messages one by one: from one thread, from many, and from asyncio tasks; alone and beside a busy thread.
 
-One thread is held against the disk itself, in turns of a few hundred: an append of 4 KiB and its fdatasync.
+One thread is held against the disk itself, in turns of a few hundred: an append of 4 KiB and its fdatasync. Many
+writers are held against the same hand-over with nothing else to do (benchmarks/handover.py).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from time import perf_counter
 
 import lamina
 from benchmarks.bench import STREAM, Bench
+from benchmarks.handover import RECORD, tasks_rate, threads_rate
 from benchmarks.raw_file import RawFile
 from benchmarks.results import Result, Rival, at_least, at_most, percentile
 from benchmarks.workload import Single, Workload
 
 DIFFERENT = 20_000
 RIVAL = "append 4 KiB + fdatasync"
+HANDOVER = f"hand over {len(RECORD)} B + fdatasync, nothing else"
 
 
 def measure(bench: Bench) -> Iterator[Result]:
@@ -54,6 +57,7 @@ def _measure_case(
         name=f"{scale.threads} threads, {case}",
         figure=rate,
         unit="msg/s",
+        rival=Rival(HANDOVER, _threads_handover(bench)),
         target=at_least(20_000) if has_target else None,
     )
     yield Result(
@@ -66,6 +70,7 @@ def _measure_case(
         name=f"{scale.tasks:,} asyncio tasks, {case}",
         figure=_many_tasks(bench, messages, partitions),
         unit="msg/s",
+        rival=Rival(HANDOVER, _tasks_handover(bench)),
         target=at_least(150_000) if has_target else None,
     )
 
@@ -102,6 +107,16 @@ def _many_threads(bench: Bench, messages: list[Single], partitions: int) -> tupl
         start = perf_counter()
         seconds = [one for thread in running for one in thread.result()]
         return len(seconds) / (perf_counter() - start), seconds
+
+
+def _threads_handover(bench: Bench) -> float:
+    with bench.directory() as path:
+        return threads_rate(path / "rival", bench.scale.threads, bench.scale.seconds)
+
+
+def _tasks_handover(bench: Bench) -> float:
+    with bench.directory() as path:
+        return tasks_rate(path / "rival", bench.scale.tasks, bench.scale.per_task)
 
 
 def _publish(store: lamina.Store, message: Single) -> float:

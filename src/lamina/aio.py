@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -22,8 +23,18 @@ from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from lamina.errors import LaminaError
-from lamina.log import Entry, Pending, Producer, Stream, pack_row
+from lamina.errors import LaminaError, WouldBlock
+from lamina.log import (
+    MESSAGE_BYTES,
+    Entry,
+    Pending,
+    Producer,
+    Stream,
+    check_timeout,
+    no_room,
+    not_confirmed,
+    pack_row,
+)
 from lamina.model import Message, PublishReceipt, Receipt, Row
 from lamina.settings import Settings
 from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
@@ -62,7 +73,15 @@ class _Opening:
             await self._store.close()
 
     async def _open(self) -> AsyncStore:
-        return AsyncStore(await asyncio.get_running_loop().run_in_executor(None, self._opener))
+        thread = ThreadPoolExecutor(1, thread_name_prefix="lamina-aio-open")
+        opening = thread.submit(self._opener)
+        try:
+            return AsyncStore(await asyncio.wrap_future(opening))
+        except asyncio.CancelledError:
+            thread.submit(_close_opened, opening)  # after the opening, which cannot be stopped
+            raise
+        finally:
+            thread.shutdown(wait=False)
 
 
 class AsyncStore:
@@ -86,19 +105,39 @@ class AsyncStore:
         ttl: float | None = None,
         priority: int | None = None,
         stream: str = "default",
+        timeout: float | None = None,
     ) -> PublishReceipt:
-        """Store one message; returns when it is durable as the stream promises."""
+        """Store one message; returns when it is durable as the stream promises.
+
+        While `log.pending_bytes_max` wait for the disk already, it waits its turn. WouldBlock after `timeout` seconds:
+        the message may still be stored, unless the error says that it was not.
+        """
         appender = self._store.appender(stream)
         row = self._store.row(topic, value, key, labels, timestamp, ttl, priority)
         publisher = self._publishers.get(stream)
         if publisher is None or publisher.stream is not appender:
             publisher = self._publishers[stream] = _Publisher(appender)
-        return await publisher.send(row)
+        if timeout is not None:
+            return await publisher.send_within(row, timeout)
+        future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=publisher.loop)
+        publisher.send(row, future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            publisher.forget(future)
+            raise
 
     async def publish_many(
-        self, messages: object, stream: str = "default", producer: Producer | None = None
+        self,
+        messages: object,
+        stream: str = "default",
+        producer: Producer | None = None,
+        *,
+        timeout: float | None = None,
     ) -> Receipt:
-        return await self._run(self._store.publish_many, messages, stream, producer)
+        """As `Store.publish_many`."""
+        publish_many = partial(self._store.publish_many, messages, stream, producer)
+        return await _in_thread(self._threads, timeout, lambda left: publish_many(timeout=left))
 
     def producer(
         self, stream: str = "default", id: str | None = None, linger: float = 0.005, max_batch_bytes: int = 1 << 20
@@ -186,8 +225,8 @@ class AsyncStore:
     async def segments(self, stream: str = "default") -> list[SegmentInfo]:
         return await self._run(self._store.segments, stream)
 
-    async def seal(self, stream: str = "default") -> None:
-        await self._run(self._store.seal, stream)
+    async def seal(self, stream: str = "default", *, timeout: float | None = None) -> None:
+        await _in_thread(self._threads, timeout, lambda left: self._store.seal(stream, timeout=left))
 
     async def verify(self) -> VerifyReport:
         return await self._run(self._store.verify)
@@ -195,11 +234,14 @@ class AsyncStore:
     async def metrics(self) -> Mapping[str, float]:
         return await self._run(self._store.metrics)
 
-    async def close(self) -> None:
-        """Commit what is under way and let go of the directory. Idempotent."""
+    async def close(self, *, timeout: float | None = None) -> None:
+        """Commit what is under way and let go of the directory. Idempotent.
+
+        WouldBlock after `timeout` seconds: closing goes on in the background, and closing again waits for its end.
+        """
         for publisher in self._publishers.values():
             publisher.flush()
-        await asyncio.get_running_loop().run_in_executor(None, self._store.close)
+        await asyncio.get_running_loop().run_in_executor(None, partial(self._store.close, timeout=timeout))
         self._threads.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
@@ -236,20 +278,21 @@ class AsyncProducer:
         timestamp: int | datetime | None = None,
         ttl: float | None = None,
         priority: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         send = partial(
             self._producer.send, topic, value, key=key, labels=labels, timestamp=timestamp, ttl=ttl, priority=priority
         )
         if self._producer.has_room():
-            send()
+            send(timeout=timeout)
         else:
-            await asyncio.get_running_loop().run_in_executor(self._threads, send)
+            await _in_thread(self._threads, timeout, lambda left: send(timeout=left))
 
-    async def flush(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._producer.flush)
+    async def flush(self, *, timeout: float | None = None) -> None:
+        await _in_thread(self._threads, timeout, lambda left: self._producer.flush(timeout=left))
 
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._producer.close)
+    async def close(self, *, timeout: float | None = None) -> None:
+        await _in_thread(self._threads, timeout, lambda left: self._producer.close(timeout=left))
 
     async def __aenter__(self) -> Self:
         return self
@@ -261,45 +304,109 @@ class AsyncProducer:
 
 
 class _Publisher:
-    """Collects the rows of one turn of the loop, submits them as one call per partition, and is the calls' sink."""
+    """Collects the rows of one turn of the loop, submits them as one call per partition, and is the calls' sink.
+
+    Rows that the stream has no room for stay with their tasks, in order, until a commit has made room. On the loop's
+    thread, but for `settle` and `_hear`.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._is_single = len(stream.partitions) == 1
         self._frame_bytes = stream.frame_bytes_target
         self._waiting: dict[int, _Run] = {}
+        self._room_bytes = 0  # what this turn may still collect
+        self._late: dict[asyncio.Future[PublishReceipt], Row] = {}
+        self._is_admitting = False
+        self._is_listening = False
 
-    def send(self, row: Row) -> asyncio.Future[PublishReceipt]:
-        if not self._waiting:
-            self._loop.call_soon(self.flush)
+    def send(self, row: Row, future: asyncio.Future[PublishReceipt]) -> bool:
+        """Put the row into the run of its partition; False if there is no room for it yet."""
+        # Packed at once, while the message is in the processor's cache.
+        packed = pack_row(row)
+        weight = len(packed) + MESSAGE_BYTES
+        if weight > self._room_bytes and not self._begin_turn(weight):
+            self._room_bytes = 0  # nor for smaller ones behind it
+            self._late[future] = row
+            self._listen()
+            return False
+        self._room_bytes -= weight
         number = 0 if self._is_single else self.stream.partition_of(row)
         run = self._waiting.get(number)
         if run is None or run.bytes > self._frame_bytes:
             if run is not None:
                 self._submit(number, run)
             run = self._waiting[number] = _Run()
-        # Packed at once, while the message is in the processor's cache.
-        packed = pack_row(row)
-        future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self._loop)
         run.rows.append(packed)
         run.times.append(row.timestamp)
         run.futures.append(future)
         run.bytes += len(packed)
-        return future
+        return True
+
+    async def send_within(self, row: Row, timeout: float) -> PublishReceipt:
+        """WouldBlock if the message is not confirmed in time."""
+        timeout = check_timeout(timeout) or 0
+        future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self.loop)
+        self.send(row, future)
+        try:
+            # Unlike wait_for, this never throws away a receipt that arrives in the last moment.
+            await asyncio.wait([future], timeout=timeout)
+            if future.done():
+                return future.result()
+            raise no_room(timeout) if future in self._late else not_confirmed(timeout)
+        finally:
+            future.cancel()
+            self.forget(future)
+
+    def forget(self, future: asyncio.Future[PublishReceipt]) -> None:
+        """Its task has gone: if the message is not on its way yet, it will not be stored."""
+        self._late.pop(future, None)
+
+    def _begin_turn(self, weight: int) -> bool:
+        """False if it has begun, if others wait already, or if there is no room."""
+        if self._waiting or (self._late and not self._is_admitting) or not self.stream.has_room(weight):
+            return False
+        self._room_bytes = self.stream.room_bytes()
+        self.loop.call_soon(self.flush)
+        return True
 
     def flush(self) -> None:
         waiting, self._waiting = self._waiting, {}
+        self._room_bytes = 0
         for number, run in waiting.items():
             self._submit(number, run)
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """On the commit thread: one call into the loop for all that was committed together."""
         try:
-            self._loop.call_soon_threadsafe(self._resolve, entries)
+            self.loop.call_soon_threadsafe(self._resolve, entries)
         except RuntimeError:
             count = sum(entry.pending.count for entry in entries)
             logger.warning("the event loop ended before its messages were committed count=%s", count)
+
+    def _listen(self) -> None:
+        if not self._is_listening:
+            self._is_listening = True
+            self.stream.call_when_settled(self._hear)
+
+    def _hear(self) -> None:
+        """On the commit thread."""
+        with suppress(RuntimeError):  # the loop has ended, and with it who waits
+            self.loop.call_soon_threadsafe(self._admit)
+
+    def _admit(self) -> None:
+        """Send what was late and has room now."""
+        self._is_listening = False
+        self._is_admitting = True
+        admitted = []
+        for future, row in self._late.items():
+            if not future.done() and not self.send(row, future):
+                break
+            admitted.append(future)
+        for future in admitted:
+            del self._late[future]
+        self._is_admitting = False
 
     def _submit(self, number: int, run: _Run) -> None:
         run.close()
@@ -343,6 +450,29 @@ class _Run(Pending):
         for future in self.futures:
             if not future.done():
                 future.set_exception(error)
+
+
+async def _in_thread(threads: ThreadPoolExecutor, timeout: float | None, call: Callable[[float | None], T]) -> T:
+    """The result of a call that is given the time that is left for it when a thread is free."""
+    loop = asyncio.get_running_loop()
+    if (timeout := check_timeout(timeout)) is None:
+        return await loop.run_in_executor(threads, call, None)
+    end = loop.time() + timeout
+    running = threads.submit(lambda: call(max(0.0, end - loop.time())))
+    ended = asyncio.wrap_future(running)
+    try:
+        await asyncio.wait([ended], timeout=timeout)
+        if running.cancel():
+            raise WouldBlock(f"not begun: no thread was free for {timeout:g} s; try again", reason="threads")
+        return await ended
+    finally:
+        ended.cancel()
+
+
+def _close_opened(opening: Future[Store]) -> None:
+    """Nobody wants the store any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _take(items: Iterator[T], count: int) -> list[T]:

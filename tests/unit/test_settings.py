@@ -172,7 +172,7 @@ def test_an_unknown_section_is_answered_with_the_nearest_known_one(file: Path) -
     file.write_text("[logs]\nsegment_bytes_max = 1\n")
     assert "unknown section [logs]; did you mean log?" in refusal(file)
     file.write_text("[zzz]\n")
-    assert "known are: log" in refusal(file)
+    assert "known are: index, log" in refusal(file)
 
 
 def test_a_misspelt_section_in_a_variable_is_caught() -> None:
@@ -195,6 +195,14 @@ def test_a_value_that_the_room_refuses_names_its_source(file: Path) -> None:
     message = refusal(file)
     assert "section [log]" in message
     assert f"log.segment_bytes_max = 0 from file {file}" in message
+
+
+def test_what_may_wait_for_the_disk_is_bounded(file: Path) -> None:
+    assert LogSettings().pending_bytes_max == 64 * MIB
+    file.write_text('[log]\npending_bytes_max = "8M"\n')
+    assert load(file, {}).log.pending_bytes_max == 8 * MIB
+    assert load(file, {"LAMINA_LOG_PENDING_BYTES_MAX": "512K"}).log.pending_bytes_max == 512 * 1024
+    assert "pending_bytes_max must be positive" in refusal(flags={"log.pending_bytes_max": "0"})
 
 
 def test_a_missing_file_is_not_found(file: Path) -> None:

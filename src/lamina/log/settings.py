@@ -30,6 +30,7 @@ class LogSettings:
     frame_bytes_target: int = 1 * MIB  # larger tables are cut here: one frame is what a point read opens
     flush_interval_seconds: float = 0.1  # what a power loss can cost a stream with durability "flush"
     open_segments_max: int = 128  # each open segment holds a file descriptor
+    pending_bytes_max: int = 64 * MIB  # per stream, of calls that nobody waits for: then they wait for room
     memory_stream_bytes_max: int = 256 * MIB  # per partition of a stream with durability "memory"
     timestamp_future_seconds: float = 86400.0
     producer_idle_seconds: float = 7 * 86400.0
@@ -47,6 +48,7 @@ class LogSettings:
             "index_entries_max",
             "flush_interval_seconds",
             "open_segments_max",
+            "pending_bytes_max",
             "memory_stream_bytes_max",
             "producer_idle_seconds",
             "producers_max",

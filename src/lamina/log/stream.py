@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
 from lamina.clock import Clock
-from lamina.errors import Closed, Conflict, InvalidRequest, LaminaError, Unavailable, WouldBlock
+from lamina.errors import Closed, Conflict, InvalidRequest, LaminaError, Unavailable
 from lamina.log.codec import ROWS_PACKED_MAX
 from lamina.log.commit import CommitQueue, Entry, Sink
 from lamina.log.framing import Pending
-from lamina.log.partition import Partition, Written
+from lamina.log.partition import Partition
 from lamina.log.settings import APPEND_BYTES_MAX, LogSettings, StreamPolicy
 from lamina.log.syncers import Syncers
+from lamina.log.waiting import FOREVER, Deadline, not_confirmed
+from lamina.log.written import Written
 from lamina.model import (
     PRODUCER_ID_BYTES_MAX,
     Receipt,
@@ -56,7 +58,8 @@ class Stream:
         self.policy = policy
         self.partitions = partitions
         self._settings = settings
-        self._queue = CommitQueue(self._commit, clock, APPEND_BYTES_MAX)
+        self._clock = clock
+        self._queue = CommitQueue(self._commit, clock, APPEND_BYTES_MAX, settings.pending_bytes_max)
         self._syncers = Syncers()  # the leader's
         self._producer_lock = threading.Lock()  # guards the two below
         self._producer_locks: dict[str, tuple[threading.Lock, int]] = {}
@@ -73,16 +76,34 @@ class Stream:
         return entry
 
     def submit(self, pending: Pending, sink: Sink, partition: int) -> None:
-        """Packed rows of one partition; returns at once, and the sink hears of the outcome."""
+        """Packed rows of one partition; returns at once, and the sink hears of the outcome.
+
+        For callers that keep to `room_bytes` or `has_room` and are told by `call_when_settled` when to look again.
+        """
         self._queue.submit(Entry(pending, sink, partition))
+
+    def submit_within(self, deadline: Deadline, pending: Pending, sink: Sink, partition: int) -> None:
+        """As `submit`, when there is room; WouldBlock if there is none in time."""
+        self._queue.submit_within(deadline, Entry(pending, sink, partition))
+
+    def room_bytes(self) -> int:
+        """How much can be submitted now: the packed bytes and MESSAGE_BYTES of each message."""
+        return self._queue.room_bytes()
+
+    def has_room(self, weight: int) -> bool:
+        return self._queue.has_room(weight)
+
+    def call_when_settled(self, listener: Callable[[], None]) -> None:
+        """Call once, after the next commit and on its thread; at once if nothing waits for one."""
+        self._queue.call_when_settled(listener)
 
     def partition_of(self, row: Row) -> int:
         return partition_of(row.topic, row.key, len(self.partitions), self.policy.partition_by)
 
-    def last_sequence(self, producer: str) -> int | None:
-        """The highest sequence that the producer has used in any partition."""
-        seen = [last for partition in self.partitions if (last := partition.last_sequence(producer)) is not None]
-        return max(seen, default=None)
+    def last_sequence(self, producer: str, deadline: Deadline = FOREVER) -> int | None:
+        """The highest sequence that the producer has used in any partition. Waits for a commit under way."""
+        seen = [partition.last_sequence(producer, deadline) for partition in self.partitions]
+        return max((last for last in seen if last is not None), default=None)
 
     def claim_producer(self, producer: str) -> None:
         """Conflict if another pipeline numbers its calls under this id: one would swallow the other's messages."""
@@ -99,14 +120,16 @@ class Stream:
         self, rows: Sequence[Row], producer: Producer | None = None, timeout: float | None = None
     ) -> Receipt:
         """Many messages. Those of one partition are durable together or not at all, up to APPEND_BYTES_MAX."""
+        deadline = Deadline(self._clock, timeout)
         parts = split_rows(rows, len(self.partitions), self.policy.partition_by)
         pieces = [piece for number, part in sorted(parts.items()) for piece in self._row_pieces(number, part, producer)]
-        return self._append(pieces, producer, timeout)
+        return self._append(pieces, producer, deadline)
 
     def append_batches(
         self, batches: Iterable[pa.RecordBatch], producer: Producer | None = None, timeout: float | None = None
     ) -> Receipt:
         """Stored batches; as append_rows."""
+        deadline = Deadline(self._clock, timeout)
         batches = list(batches)
         if sum(batch.num_rows for batch in batches) <= ROWS_PACKED_MAX:
             return self.append_rows([row for batch in batches for row in rows_of_batch(batch)], producer, timeout)
@@ -115,7 +138,7 @@ class Stream:
             for number, part in split_batch(batch, len(self.partitions), self.policy.partition_by).items():
                 parts.setdefault(number, []).extend(self._cut(part))
         pieces = [piece for number, cut in sorted(parts.items()) for piece in _batch_pieces(number, cut, producer)]
-        return self._append(pieces, producer, timeout)
+        return self._append(pieces, producer, deadline)
 
     def _row_pieces(self, number: int, rows: Sequence[Row], producer: Producer | None) -> list[_Piece]:
         if len(rows) <= ROWS_PACKED_MAX:
@@ -143,9 +166,9 @@ class Stream:
         # One huge message among small ones: cut the pieces again.
         return [small for piece in pieces for small in (self._cut(piece) if rows < batch.num_rows else [piece])]
 
-    def _append(self, pieces: list[_Piece], producer: Producer | None, timeout: float | None) -> Receipt:
+    def _append(self, pieces: list[_Piece], producer: Producer | None, deadline: Deadline) -> Receipt:
         if producer is None:
-            return self._enter(pieces, timeout)
+            return self._enter(pieces, deadline, ExitStack())
         _check_producer(producer)
         if len({piece.partition for piece in pieces}) != len(pieces):
             raise InvalidRequest(
@@ -154,17 +177,18 @@ class Stream:
             )
         if not pieces:
             pieces = [_Piece(0, Pending.of_rows([], producer))]
-        with self._lock_of(producer[0]):
-            self._check_sequence(pieces, producer)
-            return self._enter(pieces, timeout)
+        with ExitStack() as held:
+            held.enter_context(self._calling(producer[0], deadline))
+            self._check_sequence(pieces, producer, deadline)
+            return self._enter(pieces, deadline, held)
 
-    def _check_sequence(self, pieces: Sequence[_Piece], producer: Producer) -> None:
+    def _check_sequence(self, pieces: Sequence[_Piece], producer: Producer, deadline: Deadline) -> None:
         """The sequence must be the last + 1, or a remembered one being retried, whose missing parts are written now."""
         name, sequence = producer
-        last = self.last_sequence(name)
+        last = self.last_sequence(name, deadline)
         if last is None or sequence in (last, last + 1):
             return
-        if all(self.partitions[piece.partition].find_producer(name, sequence) for piece in pieces):
+        if all(self.partitions[piece.partition].find_producer(name, sequence, deadline) for piece in pieces):
             return
         raise Conflict(f"producer {name!r} is at sequence {last}: the next is {last + 1}, not {sequence}")
 
@@ -175,17 +199,18 @@ class Stream:
         for partition in self.partitions:
             partition.close()
 
-    def _enter(self, pieces: Sequence[_Piece], timeout: float | None) -> Receipt:
+    def _enter(self, pieces: Sequence[_Piece], deadline: Deadline, held: ExitStack) -> Receipt:
+        """Append the pieces. What is `held` stays so until they are settled, also if the caller has gone by then."""
         entries = [Entry(piece.pending, None, piece.partition) for piece in pieces]
-        if entries and timeout is None:
+        if entries and deadline.timeout is None:
             with suppress(LaminaError):  # errors are on the entries; the first of them is raised below
                 self._queue.append(*entries)
         elif entries:
-            settled = _Settled()
-            entries[-1].sink = settled
-            self._queue.submit(*entries)
-            if not settled.wait(timeout):
-                raise not_confirmed(timeout or 0)
+            settled = entries[-1].sink = _Settled()
+            self._queue.submit_within(deadline, *entries)
+            if not settled.wait(deadline.left()):
+                settled.call_then(held.pop_all().close)
+                raise not_confirmed(deadline.timeout)
         for entry in entries:
             if entry.error is not None:
                 raise entry.error
@@ -221,6 +246,7 @@ class Stream:
                 finishing.callback(partition.finish, written)
             self._syncers.wait()
         self._count([written for _, written in begun if written.error is None])
+        self.partitions[0].context.changed()
 
     def _count(self, stored: Sequence[Written]) -> None:
         """Once for the group: each of these takes a lock."""
@@ -236,53 +262,47 @@ class Stream:
         count = sum(entry.pending.count for entry in entries)
         return Receipt(self.name, count, ranges, {entry.partition: entry.epoch for entry in entries})
 
-    def _lock_of(self, producer: str) -> _CountedLock:
-        return _CountedLock(self._producer_lock, self._producer_locks, producer)
-
-
-class _CountedLock:
-    """One lock per producer in use: numbered calls of one producer happen one after the other."""
-
-    def __init__(self, guard: threading.Lock, locks: dict[str, tuple[threading.Lock, int]], name: str) -> None:
-        self._guard = guard
-        self._locks = locks
-        self._name = name
-
-    def __enter__(self) -> None:
-        with self._guard:
-            lock, users = self._locks.get(self._name, (threading.Lock(), 0))
-            self._locks[self._name] = (lock, users + 1)
-        lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            lock, users = self._locks[self._name]
-            if users == 1:
-                del self._locks[self._name]
-            else:
-                self._locks[self._name] = (lock, users - 1)
-        lock.release()
+    @contextmanager
+    def _calling(self, producer: str, deadline: Deadline) -> Iterator[None]:
+        """Numbered calls of one producer happen one after the other: one lock for each producer in use."""
+        with self._producer_lock:
+            lock, users = self._producer_locks.get(producer, (threading.Lock(), 0))
+            self._producer_locks[producer] = (lock, users + 1)
+        try:
+            with deadline.holding(lock, f"an earlier call of producer {producer!r}"):
+                yield
+        finally:
+            with self._producer_lock:
+                lock, users = self._producer_locks.pop(producer)
+                if users > 1:
+                    self._producer_locks[producer] = (lock, users - 1)
 
 
 class _Settled:
-    """Hears of the last entry of a call."""
+    """The sink of a call whose thread waits for a limited time."""
 
     def __init__(self) -> None:
         self._settled = threading.Event()
+        self._mutex = threading.Lock()
+        self._then: Callable[[], None] | None = None  # guarded by _mutex
 
     def settle(self, entries: Sequence[Entry]) -> None:
-        self._settled.set()
+        with self._mutex:
+            self._settled.set()
+            then = self._then
+        if then is not None:
+            then()
 
     def wait(self, timeout: float | None) -> bool:
         return self._settled.wait(timeout)
 
-
-def not_confirmed(timeout: float) -> WouldBlock:
-    return WouldBlock(
-        f"not confirmed within {timeout:g} s; it may still be stored: publish again with the same producer sequence "
-        "to be sure that it is there once",
-        reason="commit",
-    )
+    def call_then(self, then: Callable[[], None]) -> None:
+        """The thread has gone: call this when the entries are settled, or now if they are."""
+        with self._mutex:
+            self._then = then
+            is_settled = self._settled.is_set()
+        if is_settled:
+            then()
 
 
 def _batch_pieces(number: int, batches: Sequence[pa.RecordBatch], producer: Producer | None) -> list[_Piece]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from lamina.log import Entry, Pending, Stream, not_confirmed
+from lamina.log import Deadline, Entry, Pending, Stream, not_confirmed
 from lamina.model import PublishReceipt, Row
 
 
@@ -20,10 +20,12 @@ class FutureSink:
         self._timestamp = timestamp
 
     @classmethod
-    def publish(cls, stream: Stream, row: Row) -> Future[PublishReceipt]:
+    def publish(cls, stream: Stream, row: Row, deadline: Deadline) -> Future[PublishReceipt]:
+        """Waits only while there is no room for the message."""
         future: Future[PublishReceipt] = Future()
         future.set_running_or_notify_cancel()  # what is in the queue cannot be called back
-        stream.submit(Pending.of_row(row), cls(future, stream.name, row.timestamp), stream.partition_of(row))
+        sink = cls(future, stream.name, row.timestamp)
+        stream.submit_within(deadline, Pending.of_row(row), sink, stream.partition_of(row))
         return future
 
     def settle(self, entries: Sequence[Entry]) -> None:
@@ -35,9 +37,9 @@ class FutureSink:
                 self._future.set_result(receipt)
 
 
-def wait_for(future: Future[PublishReceipt], timeout: float) -> PublishReceipt:
-    """The receipt; WouldBlock if it takes longer than `timeout` seconds."""
+def wait_for(future: Future[PublishReceipt], deadline: Deadline) -> PublishReceipt:
+    """The receipt; WouldBlock if it does not come in time."""
     try:
-        return future.result(timeout)
+        return future.result(deadline.left())
     except TimeoutError as error:
-        raise not_confirmed(timeout) from error
+        raise not_confirmed(deadline.timeout) from error

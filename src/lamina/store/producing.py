@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from lamina.clock import Clock, new_uid
-from lamina.errors import Closed, InvalidRequest, LaminaError, Unavailable
-from lamina.log import Stream
+from lamina.errors import Closed, InvalidRequest, LaminaError, Unavailable, WouldBlock
+from lamina.log import Stream, check_timeout
 from lamina.model import PRODUCER_ID_BYTES_MAX, Row, check_text, row_bytes
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class PipelinedProducer:
         self._make_row = make_row
         self._linger = linger
         self._max_batch_bytes = max_batch_bytes
-        self._sequence = stream.last_sequence(self.id)
+        self._sequence: int | None = None  # of the last batch; the thread's
         self._changed = threading.Condition()
         # Guarded by _changed.
         self._rows: list[Row] = []
@@ -75,12 +75,20 @@ class PipelinedProducer:
         timestamp: int | datetime | None = None,
         ttl: float | None = None,
         priority: int | None = None,
+        timeout: float | None = None,
     ) -> None:
-        """Queue one message; waits only while too much is queued."""
+        """Queue one message; waits only while too much is queued.
+
+        WouldBlock after `timeout` seconds: this message was not taken, and the producer is as it was.
+        """
+        timeout = check_timeout(timeout)
         row = self._make_row(topic, value, key, labels, timestamp, ttl, priority)
         with self._changed:
-            while self._bytes >= _WAITING_BATCHES_MAX * self._max_batch_bytes and not self._error:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self.has_room() or self._error, timeout):
+                raise WouldBlock(
+                    f"not sent: for {timeout:g} s {self._bytes >> 10} KiB waited to be stored; send it again later",
+                    reason="room",
+                )
             self._check()
             was_empty = not self._rows
             self._rows.append(row)
@@ -93,22 +101,33 @@ class PipelinedProducer:
         """Whether `send` would return at once."""
         return self._bytes < _WAITING_BATCHES_MAX * self._max_batch_bytes
 
-    def flush(self) -> None:
-        """Return when everything sent so far is stored."""
+    def flush(self, *, timeout: float | None = None) -> None:
+        """Return when everything sent so far is stored.
+
+        WouldBlock after `timeout` seconds: the producer goes on storing it, once, and can be flushed again.
+        """
+        timeout = check_timeout(timeout)
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
             wanted = self._sent
-            while self._stored < wanted and not self._error:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._stored >= wanted or self._error, timeout):
+                raise self._not_confirmed(timeout, "flush")
             self._check()
 
-    def close(self) -> None:
-        """Flush and end. Idempotent."""
+    def close(self, *, timeout: float | None = None) -> None:
+        """Flush and end. Idempotent.
+
+        WouldBlock after `timeout` seconds: nothing more can be sent, what was sent goes on being stored, and closing
+        again waits for it; until then the id is in use.
+        """
+        timeout = check_timeout(timeout)
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise self._not_confirmed(timeout, "close")
         self._stream.release_producer(self.id)
         if self._error is not None and not self._has_ended:
             self._has_ended = True
@@ -127,6 +146,13 @@ class PipelinedProducer:
             raise copy(self._error)
         if self._closing:
             raise Closed("the producer is closed")
+
+    def _not_confirmed(self, timeout: float | None, verb: str) -> WouldBlock:
+        return WouldBlock(
+            f"not confirmed within {timeout or 0:g} s: whether the last {self._sent - self._stored} messages are "
+            f"stored is unknown; {verb} again to wait for them",
+            reason="commit",
+        )
 
     def _run(self) -> None:
         while (rows := self._next_batch()) is not None:
@@ -175,7 +201,8 @@ class PipelinedProducer:
 
     def _store(self, rows: list[Row]) -> LaminaError | None:
         """Retry under the same sequence: an attempt that did go through is recognised, not repeated."""
-        self._sequence = 0 if self._sequence is None else self._sequence + 1
+        last = self._stream.last_sequence(self.id) if self._sequence is None else self._sequence
+        self._sequence = 0 if last is None else last + 1
         for attempt in range(_ATTEMPTS):
             try:
                 self._stream.append_rows(rows, (self.id, self._sequence))

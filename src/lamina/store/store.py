@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 
 from lamina.clock import Clock
-from lamina.errors import Closed, Conflict, Denied, InvalidRequest, Unavailable
-from lamina.log import Partition, Producer, Stream, StreamPolicy, check_policy_change, check_stream_name
+from lamina.errors import Closed, Conflict, Denied, InvalidRequest, Unavailable, WouldBlock
+from lamina.log import Deadline, Partition, Producer, Stream, StreamPolicy, check_policy_change, check_stream_name
 from lamina.metrics import Metrics
 from lamina.model import (
     Message,
@@ -28,15 +28,17 @@ from lamina.model import (
     stored_batch,
     time_us,
 )
+from lamina.store.closing import Closing
 from lamina.store.futures import FutureSink, wait_for
 from lamina.store.infos import SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.producing import PipelinedProducer
+from lamina.store.queries import Queries
 from lamina.store.reading import Reading, partition_view
 from lamina.store.streams import FollowedStreams, OpenStream, OwnedStreams
 from lamina.store.surveys import segment_infos, stream_info, verify
 
 
-class Store:
+class Store(Queries):
     """A store in this process. Any thread may use it. Close it, or use it in a `with` block.
 
     Every method raises Closed after `close`, and NotFound for a stream that does not exist.
@@ -49,6 +51,7 @@ class Store:
         self._metrics = metrics
         self._changing = threading.Lock()  # one change of the set of streams at a time
         self._closed = False
+        self._closing: Closing | None = None  # guarded by _changing
 
     # Streams
 
@@ -169,15 +172,16 @@ class Store:
     ) -> PublishReceipt | Future[PublishReceipt]:
         """Store one message; returns when it is durable as the stream promises. `value` None is a tombstone.
 
-        `wait=False` returns a Future of the receipt at once. `ttl` is seconds from now until the message expires.
-        WouldBlock after `timeout` seconds: the message may still be stored.
+        `wait=False` returns a Future of the receipt, at once unless `log.pending_bytes_max` wait for the disk already.
+        `ttl` is seconds from now until the message expires. WouldBlock after `timeout` seconds: the message may still
+        be stored, unless the error says that it was not.
         """
         target = self.appender(stream)
         row = self.row(topic, value, key, labels, timestamp, ttl, priority)
-        if not wait:
-            return FutureSink.publish(target, row)
-        if timeout is not None:
-            return wait_for(FutureSink.publish(target, row), timeout)
+        if not wait or timeout is not None:
+            deadline = Deadline(self._clock, timeout)
+            future = FutureSink.publish(target, row, deadline)
+            return wait_for(future, deadline) if wait else future
         entry = target.append_row(row)
         return PublishReceipt(stream, entry.partition, entry.first, entry.epoch, row.timestamp)
 
@@ -285,11 +289,15 @@ class Store:
     def segments(self, stream: str = "default") -> list[SegmentInfo]:
         return segment_infos(self._stream(stream))
 
-    def seal(self, stream: str = "default") -> None:
-        """Close the active segments of the stream and seal them; returns when they are immutable."""
+    def seal(self, stream: str = "default", *, timeout: float | None = None) -> None:
+        """Close the active segments of the stream and seal them; returns when they are immutable.
+
+        WouldBlock after `timeout` seconds of waiting for commits or for sealing under way, which go on.
+        """
+        deadline = Deadline(self._clock, timeout)
         for partition in self._owned().get(stream).owned_partitions():
-            partition.roll()
-            if not partition.seal_closed():
+            partition.roll(deadline)
+            if not partition.seal_closed(deadline):
                 raise Unavailable(
                     f"a segment of stream {stream!r} could not be sealed; the log says why, then seal again"
                 )
@@ -309,14 +317,24 @@ class Store:
     def abandon(self) -> None:
         """In a forked child: the store belongs to the parent, whose file positions and threads are not here."""
         self._closed = True
+        self._closing = None
         self._streams.appenders.clear()
 
-    def close(self) -> None:
-        """Commit what is under way and let go of the directory. Idempotent."""
-        with self._changing:
+    def close(self, *, timeout: float | None = None) -> None:
+        """Commit what is under way and let go of the directory. Idempotent.
+
+        WouldBlock after `timeout` seconds: closing goes on in the background, and closing again waits for its end.
+        """
+        deadline = Deadline(self._clock, timeout)
+        with deadline.holding(self._changing, "another change of the store"):
             if not self._closed:
                 self._closed = True
-                self._streams.close()
+                if timeout is None:
+                    self._streams.close()
+                    return
+                self._closing = Closing(self._streams.close)
+            if self._closing is not None and not self._closing.wait(deadline.left()):
+                raise WouldBlock(f"not closed within {timeout or 0:g} s; close again to wait for it", reason="close")
 
     def __enter__(self) -> Self:
         return self

@@ -10,8 +10,9 @@ import pytest
 
 from lamina.clock import SystemClock
 from lamina.errors import Closed, LaminaError, Unavailable
-from lamina.log import Entry
+from lamina.log import MESSAGE_BYTES, Entry
 from lamina.log.commit import CommitQueue
+from lamina.log.waiting import FOREVER
 from tests.unit.log.segments import pending, row
 
 PATIENCE_SECONDS = 20.0
@@ -73,8 +74,8 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise raised[0]
 
 
-def queue_of(log: Log, bytes_max: int = 1 << 20) -> CommitQueue:
-    return CommitQueue(log.commit, SystemClock(), bytes_max)
+def queue_of(log: Log, bytes_max: int = 1 << 20, pending_bytes_max: int = 1 << 30) -> CommitQueue:
+    return CommitQueue(log.commit, SystemClock(), bytes_max, pending_bytes_max)
 
 
 def test_a_single_call_is_led_by_its_own_thread() -> None:
@@ -318,3 +319,57 @@ def test_closing_while_others_publish_loses_nothing_that_was_taken() -> None:
 
     in_threads(5, work)
     assert log.end == taken.total()
+
+
+def test_waiting_bytes_are_counted_until_their_commit_has_ended() -> None:
+    log = Log()
+    bound = 10 * (MESSAGE_BYTES + 100)
+    queue = queue_of(log, pending_bytes_max=bound)
+    rooms: list[int] = []
+    log.before_commit = lambda: rooms.append(queue.room_bytes())
+    log.failures = [Unavailable("disk full")]
+    with pytest.raises(Unavailable):
+        queue.append(Entry(pending(row())), Entry(pending(row(), row())))
+    assert rooms[0] <= bound - 3 * MESSAGE_BYTES
+    assert (queue.room_bytes(), queue.has_room(bound), queue.has_room(100 * bound)) == (bound, True, True)
+    queue.close()
+
+
+def test_a_listener_is_called_once_when_something_is_settled() -> None:
+    log = Log()
+    queue = queue_of(log)
+    heard: list[str] = []
+    queue.call_when_settled(lambda: heard.append("at once"))
+    assert heard == ["at once"]
+    log.before_commit = lambda: queue.call_when_settled(lambda: heard.append("settled"))
+    queue.append(Entry(pending(row())))
+    log.before_commit = lambda: None
+    queue.append(Entry(pending(row())))
+    assert heard == ["at once", "settled"]
+    queue.close()
+
+
+def test_submitted_calls_never_exceed_the_bound_and_all_come_through() -> None:
+    log = Log()
+    bound = 8 * MESSAGE_BYTES
+    queue = queue_of(log, pending_bytes_max=bound)
+    rooms: list[int] = []
+    log.before_commit = lambda: rooms.append(queue.room_bytes())
+    sink = Counting(4 * 100)
+
+    def work(_: int) -> None:
+        for _ in range(100):
+            queue.submit_within(FOREVER, Entry(pending(row()), sink))
+
+    in_threads(4, work)
+    assert sink.done.wait(PATIENCE_SECONDS)
+    queue.close()
+    assert min(rooms) >= 0
+    assert log.end == 400
+
+
+def test_a_closed_queue_has_no_room_to_wait_for() -> None:
+    queue = queue_of(Log(), pending_bytes_max=1)
+    queue.close()
+    with pytest.raises(Closed):
+        queue.submit_within(FOREVER, Entry(pending(row()), Counting(1)))

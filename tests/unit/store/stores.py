@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import lamina
 from lamina import LogSettings, Settings
+from lamina.clock import SystemClock
 from lamina.disk import Disk, MemoryDisk
-from lamina.testing import FakeClock
+from lamina.testing import FakeClock, FaultyDisk
 
 T = TypeVar("T")
 NOW_US = 1_700_000_000_000_000
@@ -20,6 +21,31 @@ def memory_store(log: LogSettings | None = None, disk: Disk | None = None) -> la
     """A store whose clock stands still."""
     settings = Settings(log=log or LogSettings())
     return lamina.open("memory:", settings=settings, clock=FakeClock(NOW_US, jump=False), disk=disk or MemoryDisk())
+
+
+def real_time_store(disk: Disk | None = None, log: LogSettings | None = None) -> lamina.Store:
+    return lamina.open("memory:", settings=Settings(log=log or LogSettings()), disk=disk or MemoryDisk())
+
+
+class Gate(SystemClock):
+    """A clock whose waits last while the gate is shut: given to a slow disk, it holds writes up."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.waiting = threading.Event()
+
+    def shut(self) -> None:
+        self.open.clear()
+        self.waiting.clear()
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self.waiting.set()
+        return self.open.wait(PATIENCE_SECONDS)
+
+    def disk(self) -> FaultyDisk:
+        """A disk in memory whose syncs last while the gate is shut."""
+        return FaultyDisk(MemoryDisk(), slow_seconds={"sync": 1}, clock=self)
 
 
 def within_patience(work: Callable[[], T]) -> T:

@@ -8,32 +8,10 @@ from typing import Any
 import pytest
 
 import lamina
-from lamina.clock import SystemClock
-from lamina.disk import Disk, MemoryDisk
+from lamina.disk import MemoryDisk
 from lamina.errors import Closed, InvalidRequest, Unavailable
 from lamina.testing import Fault, FaultyDisk
-from tests.unit.store.stores import memory_store, values, within_patience
-
-
-class Gate(SystemClock):
-    """A clock whose waits last while the gate is shut: given to a slow disk, it holds writes up."""
-
-    def __init__(self) -> None:
-        self.open = threading.Event()
-        self.open.set()
-        self.waiting = threading.Event()
-
-    def shut(self) -> None:
-        self.open.clear()
-        self.waiting.clear()
-
-    def wait(self, event: threading.Event, timeout: float) -> bool:
-        self.waiting.set()
-        return self.open.wait(20)
-
-
-def real_time_store(disk: Disk | None = None) -> lamina.Store:
-    return lamina.open("memory:", disk=disk or MemoryDisk())
+from tests.unit.store.stores import Gate, memory_store, real_time_store, values, within_patience
 
 
 def test_leaving_a_producer_flushes_it() -> None:
