@@ -21,7 +21,8 @@ def settings(frame_bytes_target: int = 1 << 20) -> lamina.Settings:
     return lamina.Settings(
         log=lamina.LogSettings(
             index_interval_bytes=64, frame_bytes_target=frame_bytes_target, segment_bytes_max=1 << 20
-        )
+        ),
+        index=lamina.IndexSettings(background=False),
     )
 
 

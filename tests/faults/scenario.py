@@ -15,7 +15,8 @@ from lamina.testing import FakeClock
 from tests.models.ledger import NOW_US, Expected, Ledger, arrow_of, some_messages
 
 SETTINGS = lamina.Settings(
-    log=lamina.LogSettings(segment_bytes_max=8192, index_interval_bytes=256, frame_bytes_target=2048)
+    log=lamina.LogSettings(segment_bytes_max=8192, index_interval_bytes=256, frame_bytes_target=2048),
+    index=lamina.IndexSettings(background=False),
 )
 PARTITIONS = {"default": 1, "three": 3, "late": 2}
 

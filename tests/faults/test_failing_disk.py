@@ -16,10 +16,13 @@ from lamina.testing import CrashDisk, FakeClock, Fault, FaultyDisk
 from lamina.testing.faults import DiskOperation, ErrorName
 from tests.models.ledger import NOW_US, Ledger, owned, some_messages
 
-SETTINGS = lamina.Settings(log=lamina.LogSettings(segment_bytes_max=4096, index_interval_bytes=64))
+SETTINGS = lamina.Settings(
+    log=lamina.LogSettings(segment_bytes_max=4096, index_interval_bytes=64),
+    index=lamina.IndexSettings(background=False),
+)
 
 
-LARGE = lamina.Settings(log=lamina.LogSettings(index_interval_bytes=64))
+LARGE = lamina.Settings(log=lamina.LogSettings(index_interval_bytes=64), index=lamina.IndexSettings(background=False))
 
 
 def open_on(disk: Disk, settings: lamina.Settings = SETTINGS) -> lamina.Store:

@@ -13,7 +13,10 @@ from lamina.errors import Conflict, Unavailable
 from lamina.testing import CrashDisk, FakeClock, Fault, FaultyDisk
 from tests.models.ledger import NOW_US, Expected, Ledger, some_messages
 
-SETTINGS = lamina.Settings(log=lamina.LogSettings(segment_bytes_max=8192, frame_bytes_target=2048))
+SETTINGS = lamina.Settings(
+    log=lamina.LogSettings(segment_bytes_max=8192, frame_bytes_target=2048),
+    index=lamina.IndexSettings(background=False),
+)
 DAY = 86400.0
 
 

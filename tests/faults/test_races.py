@@ -14,7 +14,10 @@ from lamina.errors import Closed, Unavailable
 from lamina.testing import CrashDisk, FakeClock
 from tests.models.ledger import NOW_US, Expected, owned, some_messages
 
-SETTINGS = lamina.Settings(log=lamina.LogSettings(segment_bytes_max=4096, frame_bytes_target=2048))
+SETTINGS = lamina.Settings(
+    log=lamina.LogSettings(segment_bytes_max=4096, frame_bytes_target=2048),
+    index=lamina.IndexSettings(background=False),
+)
 FIRST = "00000000000000000000"
 WAIT = 20.0
 

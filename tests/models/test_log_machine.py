@@ -21,7 +21,8 @@ from tests.models.ledger import NOW_US, SOAK, Expected, Ledger, arrow_of, owned,
 
 STREAM = "s"
 SETTINGS = lamina.Settings(
-    log=lamina.LogSettings(segment_bytes_max=8192, index_interval_bytes=256, frame_bytes_target=2048)
+    log=lamina.LogSettings(segment_bytes_max=8192, index_interval_bytes=256, frame_bytes_target=2048),
+    index=lamina.IndexSettings(background=False),
 )
 SEEDS = st.integers(0, 2**16)
 FAULTS = st.sampled_from(
