@@ -9,6 +9,9 @@ import pytest
 from crc32c import crc32c
 
 from lamina.disk import MemoryDisk
+from lamina.index.build import build
+from lamina.index.composites import Composite, Composites, with_composites
+from lamina.index.label_file import check_header, decode_record, encode_header, encode_record
 from lamina.log import IndexEntry, OffsetIndex, StreamPolicy
 from lamina.log.active import ActiveSegment
 from lamina.log.block import Block
@@ -258,3 +261,31 @@ def test_the_footer_and_trailer_of_a_sealed_segment() -> None:
     assert (found.footer.uid, found.footer.count, found.footer.frames) == (UID, 0, 0)
     assert found.footer.body_crc == crc32c(stored[: sealed.footer_position])
     assert sorted(found.footer.side_files) == [".index", ".keys", ".timeindex"]
+
+
+def test_label_index() -> None:
+    postings = with_composites(
+        build([Block(range(2), batch=batch_of_rows(ROWS))], 0, 0, 2), [Composite("c1", "pair", ("app", "näme"))]
+    )
+    head = assert_golden("labels-header-1.bin", encode_header(UID))
+    check_header(head, UID, "golden")
+    stored = golden("labels-record-1.bin", lambda: b"".join(encode_record(postings)))
+    decoded = decode_record(memoryview(stored), 0, "golden")
+    assert decoded is not None
+    read, end = decoded
+    assert end == len(stored)
+    assert (read.extent, read.composites) == (postings.extent, {"c1"})
+    assert {field: read.terms(field) for field in read.fields} == {
+        "composite:c1": ["4:shop4:wért"],
+        "label:app": ["shop"],
+        "label:näme": ["wért"],
+        "priority": ["7"],
+        "topic": ["orders/eu", "orders/us"],
+    }
+    assert read.find("topic", "orders/us").tolist() == [1]
+
+
+def test_composites_document() -> None:
+    definitions = Composites((Composite("00ff", "dm_thread", ("app", "thread"), "ready"),))
+    stored = assert_golden("composites-1.json", encode_document("composites", definitions))
+    assert decode_document("composites", stored, Composites, "golden") == definitions

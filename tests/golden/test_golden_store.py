@@ -51,7 +51,12 @@ def write_store() -> Disk:
         patch.setattr(module, "new_uid", lambda: next(uids).to_bytes(16, "big"))
     disk = MemoryDisk()
     try:
-        with lamina.open("golden", disk=disk, clock=FakeClock(NOW_US, jump=False)) as store:
+        with lamina.open(
+            "golden",
+            disk=disk,
+            clock=FakeClock(NOW_US, jump=False),
+            settings=lamina.Settings(index=lamina.IndexSettings(background=False)),
+        ) as store:
             store.create_stream("events", retention_seconds=86400)
             for each in messages(0, PACKED_COUNT):
                 store.publish_many([each], stream="events")

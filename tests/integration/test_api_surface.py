@@ -11,8 +11,11 @@ import lamina
 from lamina import errors
 
 PROMISED = {
+    "Composite",
+    "IndexSettings",
     "LogSettings",
     "Message",
+    "Page",
     "PublishReceipt",
     "Receipt",
     "Settings",
@@ -41,6 +44,11 @@ SIGNATURES = {
     "producer": "stream id linger max_batch_bytes",
     "read": "topic stream partition start end limit start_time end_time descending",
     "read_arrow": "topic stream partition start end limit start_time end_time descending",
+    "query": "where stream topic labels any_of start end limit cursor descending include_expired",
+    "count": "where stream",
+    "create_composite": "name keys stream",
+    "drop_composite": "name stream",
+    "composites": "stream",
     "get": "ref",
     "latest": "key topic stream",
     "contains_key": "key stream topic",

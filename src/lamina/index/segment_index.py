@@ -58,9 +58,13 @@ class SegmentIndex:
         except Corrupt as error:
             logger.warning("label index not used path=%s reason=%s", self.path, error)
             return
-        if position < len(data):
+        if position == len(data):
+            self._file_uid, self._file_end, self._saved = uid, position, len(found)
+        else:
+            # A torn record, or one that is just being written. A file that others may have mapped is never cut:
+            # the next save writes a new one.
             logger.warning("label index used in part path=%s bytes=%s of=%s", self.path, position, len(data))
-        self._file_uid, self._file_end, self._saved = uid, position, len(found)
+            self._file_uid, self._saved = None, 0
         self.parts = (*found, *self._behind(found))
 
     def catch_up(self, opened: OpenSegment, end: int, rows_max: int, composites: Sequence[Composite]) -> None:
@@ -142,13 +146,10 @@ class SegmentIndex:
     def _append(self, record: Sequence[bytes | memoryview]) -> int:
         file = self._disk.open(self.path, "write")
         try:
-            if file.size() > self._file_end:
-                file.truncate(self._file_end)  # a torn record, which nobody has mapped
-            try:
-                file.append(record)
-            except LaminaError:
-                file.truncate(self._file_end)
-                raise
+            file.append(record)
+        except LaminaError:
+            self._file_uid, self._saved = None, 0  # it may end in half a record: to be written anew
+            raise
         finally:
             file.close()
         return self._file_end + sum(len(part) for part in record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
@@ -127,7 +128,7 @@ def _picker_of_bytes(column: pa.Array | None) -> Callable[[int], bytes | None] |
     return lambda row: bytes(data[ends[row] : ends[row + 1]])
 
 
-def _numbers(column: pa.Array, code: str) -> memoryview:
+def _numbers(column: pa.Array, code: Literal["i", "q"]) -> memoryview[int]:
     """A column without nulls as Python numbers."""
     buffer = column.buffers()[1]
     if buffer is None:

@@ -1,11 +1,4 @@
-"""The store for asyncio: the same names, awaitable and async-iterable.
-
-    async with lamina.aio.open("./data") as store:
-        receipt = await store.publish("orders/eu", b"…")
-
-Messages published in one turn of the loop are handed to the commit thread together, and their futures are resolved
-by one call back into the loop per commit: a thousand waiting tasks cost one thread switch, not a thousand.
-"""
+"""AsyncStore: what can block runs in threads of its own; publishing single messages does not need one each."""
 
 from __future__ import annotations
 
@@ -13,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -23,19 +15,14 @@ from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from lamina.errors import LaminaError, WouldBlock
+from lamina.aio.publishing import Publisher
+from lamina.errors import WouldBlock
+from lamina.index import Composite, Page
 from lamina.log import (
-    MESSAGE_BYTES,
-    Entry,
-    Pending,
     Producer,
-    Stream,
     check_timeout,
-    no_room,
-    not_confirmed,
-    pack_row,
 )
-from lamina.model import Message, PublishReceipt, Receipt, Row
+from lamina.model import Message, PublishReceipt, Receipt
 from lamina.settings import Settings
 from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
 
@@ -90,7 +77,7 @@ class AsyncStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lamina-aio")
-        self._publishers: dict[str, _Publisher] = {}
+        self._publishers: dict[str, Publisher] = {}
 
     # Publishing
 
@@ -116,7 +103,7 @@ class AsyncStore:
         row = self._store.row(topic, value, key, labels, timestamp, ttl, priority)
         publisher = self._publishers.get(stream)
         if publisher is None or publisher.stream is not appender:
-            publisher = self._publishers[stream] = _Publisher(appender)
+            publisher = self._publishers[stream] = Publisher(appender)
         if timeout is not None:
             return await publisher.send_within(row, timeout)
         future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=publisher.loop)
@@ -186,6 +173,59 @@ class AsyncStore:
         while batches := await self._run(_take, found, 1):
             for batch in batches:
                 yield batch
+
+    async def query(
+        self,
+        where: str | None = None,
+        stream: str = "default",
+        topic: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        any_of: Sequence[Mapping[str, str]] | None = None,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        limit: int | None = 1000,
+        cursor: str | None = None,
+        descending: bool = False,
+        include_expired: bool = False,
+    ) -> Page:
+        """As Store.query; the page's messages are there already, so going through it blocks nothing."""
+        return await self._run(
+            _loaded,
+            self._store,
+            where,
+            stream,
+            topic,
+            labels,
+            any_of,
+            start,
+            end,
+            limit,
+            cursor,
+            descending,
+            include_expired,
+        )
+
+    async def count(
+        self,
+        where: str | None = None,
+        stream: str = "default",
+        topic: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        any_of: Sequence[Mapping[str, str]] | None = None,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        include_expired: bool = False,
+    ) -> int:
+        return await self._run(self._store.count, where, stream, topic, labels, any_of, start, end, include_expired)
+
+    async def create_composite(self, name: str, keys: Sequence[str], stream: str = "default") -> Composite:
+        return await self._run(self._store.create_composite, name, keys, stream)
+
+    async def drop_composite(self, name: str, stream: str = "default") -> None:
+        await self._run(self._store.drop_composite, name, stream)
+
+    async def composites(self, stream: str = "default") -> list[Composite]:
+        return await self._run(self._store.composites, stream)
 
     async def get(self, ref: str) -> Message:
         return await self._run(self._store.get, ref)
@@ -303,155 +343,6 @@ class AsyncProducer:
         await self.close()
 
 
-class _Publisher:
-    """Collects the rows of one turn of the loop, submits them as one call per partition, and is the calls' sink.
-
-    Rows that the stream has no room for stay with their tasks, in order, until a commit has made room. On the loop's
-    thread, but for `settle` and `_hear`.
-    """
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.loop = asyncio.get_running_loop()
-        self._is_single = len(stream.partitions) == 1
-        self._frame_bytes = stream.frame_bytes_target
-        self._waiting: dict[int, _Run] = {}
-        self._room_bytes = 0  # what this turn may still collect
-        self._late: dict[asyncio.Future[PublishReceipt], Row] = {}
-        self._is_admitting = False
-        self._is_listening = False
-
-    def send(self, row: Row, future: asyncio.Future[PublishReceipt]) -> bool:
-        """Put the row into the run of its partition; False if there is no room for it yet."""
-        # Packed at once, while the message is in the processor's cache.
-        packed = pack_row(row)
-        weight = len(packed) + MESSAGE_BYTES
-        if weight > self._room_bytes and not self._begin_turn(weight):
-            self._room_bytes = 0  # nor for smaller ones behind it
-            self._late[future] = row
-            self._listen()
-            return False
-        self._room_bytes -= weight
-        number = 0 if self._is_single else self.stream.partition_of(row)
-        run = self._waiting.get(number)
-        if run is None or run.bytes > self._frame_bytes:
-            if run is not None:
-                self._submit(number, run)
-            run = self._waiting[number] = _Run()
-        run.rows.append(packed)
-        run.times.append(row.timestamp)
-        run.futures.append(future)
-        run.bytes += len(packed)
-        return True
-
-    async def send_within(self, row: Row, timeout: float) -> PublishReceipt:
-        """WouldBlock if the message is not confirmed in time."""
-        timeout = check_timeout(timeout) or 0
-        future: asyncio.Future[PublishReceipt] = asyncio.Future(loop=self.loop)
-        self.send(row, future)
-        try:
-            # Unlike wait_for, this never throws away a receipt that arrives in the last moment.
-            await asyncio.wait([future], timeout=timeout)
-            if future.done():
-                return future.result()
-            raise no_room(timeout) if future in self._late else not_confirmed(timeout)
-        finally:
-            future.cancel()
-            self.forget(future)
-
-    def forget(self, future: asyncio.Future[PublishReceipt]) -> None:
-        """Its task has gone: if the message is not on its way yet, it will not be stored."""
-        self._late.pop(future, None)
-
-    def _begin_turn(self, weight: int) -> bool:
-        """False if it has begun, if others wait already, or if there is no room."""
-        if self._waiting or (self._late and not self._is_admitting) or not self.stream.has_room(weight):
-            return False
-        self._room_bytes = self.stream.room_bytes()
-        self.loop.call_soon(self.flush)
-        return True
-
-    def flush(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        self._room_bytes = 0
-        for number, run in waiting.items():
-            self._submit(number, run)
-
-    def settle(self, entries: Sequence[Entry]) -> None:
-        """On the commit thread: one call into the loop for all that was committed together."""
-        try:
-            self.loop.call_soon_threadsafe(self._resolve, entries)
-        except RuntimeError:
-            count = sum(entry.pending.count for entry in entries)
-            logger.warning("the event loop ended before its messages were committed count=%s", count)
-
-    def _listen(self) -> None:
-        if not self._is_listening:
-            self._is_listening = True
-            self.stream.call_when_settled(self._hear)
-
-    def _hear(self) -> None:
-        """On the commit thread."""
-        with suppress(RuntimeError):  # the loop has ended, and with it who waits
-            self.loop.call_soon_threadsafe(self._admit)
-
-    def _admit(self) -> None:
-        """Send what was late and has room now."""
-        self._is_listening = False
-        self._is_admitting = True
-        admitted = []
-        for future, row in self._late.items():
-            if not future.done() and not self.send(row, future):
-                break
-            admitted.append(future)
-        for future in admitted:
-            del self._late[future]
-        self._is_admitting = False
-
-    def _submit(self, number: int, run: _Run) -> None:
-        run.close()
-        try:
-            self.stream.submit(run, self, number)
-        except LaminaError as error:
-            run.fail(error)
-
-    def _resolve(self, entries: Sequence[Entry]) -> None:
-        name = self.stream.name
-        for entry in entries:
-            run = entry.pending
-            assert isinstance(run, _Run)
-            if entry.error is not None:
-                run.fail(entry.error)
-                continue
-            number, offset, epoch = entry.partition, entry.first, entry.epoch
-            for time, future in zip(run.times, run.futures, strict=True):
-                if not future.done():
-                    future.set_result(PublishReceipt(name, number, offset, epoch, time))
-                offset += 1
-
-
-class _Run(Pending):
-    """Packed rows for one partition, with their times and the futures of their tasks."""
-
-    __slots__ = ("futures", "rows", "times")
-
-    def __init__(self) -> None:
-        self.rows: list[bytes] = []
-        self.times: list[int] = []
-        self.futures: list[asyncio.Future[PublishReceipt]] = []
-        super().__init__(self.rows, 0, 0, 0)
-
-    def close(self) -> None:
-        """No more rows: say what they are together."""
-        self.count = len(self.rows)
-        self.ts_min, self.ts_max = min(self.times), max(self.times)
-
-    def fail(self, error: Exception) -> None:
-        for future in self.futures:
-            if not future.done():
-                future.set_exception(error)
-
-
 async def _in_thread(threads: ThreadPoolExecutor, timeout: float | None, call: Callable[[float | None], T]) -> T:
     """The result of a call that is given the time that is left for it when a thread is free."""
     loop = asyncio.get_running_loop()
@@ -477,3 +368,9 @@ def _close_opened(opening: Future[Store]) -> None:
 
 def _take(items: Iterator[T], count: int) -> list[T]:
     return list(islice(items, count))
+
+
+def _loaded(store: Store, *question: object) -> Page:
+    page = store.query(*question)  # type: ignore[arg-type]
+    list(page)
+    return page
