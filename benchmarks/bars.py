@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from benchmarks import (
     disk_limits,
     idle_memory,
+    index_build,
+    index_size,
     open_many,
     publish_batches,
     publish_single,
+    query_labels,
     read_all,
     read_one,
     recovery,
+    selectivity,
 )
 from benchmarks.bench import BATCH_ROWS, Bench
 from benchmarks.results import Result
@@ -38,6 +42,10 @@ BARS = (
     Bar("e", "recovery", "reopening after a crash, page cache warm", recovery.measure),
     Bar("f", "opening", "opening many sealed segments", open_many.measure),
     Bar("g", "memory", "memory of an idle store", idle_memory.measure),
+    Bar("h", "indexing", "the label index while publishing", index_build.measure),
+    Bar("i", "labels", "app = X and thread = Y, the first 100 messages with values", query_labels.measure),
+    Bar("j", "selectivity", "a filter against reading everything, page cache warm", selectivity.measure),
+    Bar("k", "index-size", "what the label index takes", index_size.measure),
 )
 
 

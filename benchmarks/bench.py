@@ -6,13 +6,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lamina
 
 STREAM = "bench"
 BATCH_ROWS = 10_000
+LOG_ONLY = lamina.Settings(index=lamina.IndexSettings(background=False))
+"""For what is measured of the log alone; the label index has bars of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,10 @@ class Scale:
     segments_idle: int = 100
     opens: int = 5
     sequential_bytes: int = 512 << 20
+    query_rows: int = 1_000_000
+    query_rows_many: int = 10_000_000
+    entries: int = 100_000
+    queries: int = 300
 
 
 QUICK = Scale(
@@ -59,6 +65,10 @@ QUICK = Scale(
     segments_idle=5,
     opens=2,
     sequential_bytes=26 << 20,
+    query_rows=100_000,
+    query_rows_many=300_000,
+    entries=5_000,
+    queries=30,
 )
 
 
@@ -81,12 +91,12 @@ class Bench:
 
     @contextmanager
     def store(self, partitions: int, settings: lamina.Settings | None = None) -> Iterator[lamina.Store]:
-        """A new store with one empty stream; it and its directory are gone afterwards."""
-        with self.directory() as path, lamina.open(path / "store", settings=settings) as store:
+        """A new store with one empty stream, which indexes no labels unless told; gone afterwards."""
+        with self.directory() as path, lamina.open(path / "store", settings=settings or LOG_ONLY) as store:
             store.create_stream(STREAM, partitions=partitions)
             yield store
 
 
 def segments_of(segment_bytes_max: int) -> lamina.Settings:
-    """Settings with another size of segments."""
-    return lamina.Settings(log=lamina.LogSettings(segment_bytes_max=segment_bytes_max))
+    """Settings with another size of segments; labels are not indexed."""
+    return replace(LOG_ONLY, log=lamina.LogSettings(segment_bytes_max=segment_bytes_max))

@@ -73,6 +73,16 @@ def idle(path: str, segment_bytes_max: str) -> Facts:
     }
 
 
+def query(path: str) -> Facts:
+    """Memory of our own with every segment's index open: a common, a rare and a missing value, and a count."""
+    before = memory()["anonymous"]
+    store = lamina.open(path)
+    for where in ('labels["user"] == "user-00077"', 'labels["app"] == "app-1"', 'labels["thread"] == "none"'):
+        store.count(where, stream=STREAM)
+        list(store.query(where, stream=STREAM, limit=1000))
+    return {"imported": before, "queried": memory()["anonymous"]}
+
+
 def memory() -> Facts:
     """Bytes of this process in RAM: all of them, and those that are not pages of files."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -88,6 +98,7 @@ COMMANDS: dict[str, Callable[..., Facts]] = {
     "open": open_store,
     "open-and-close": open_and_close,
     "idle": idle,
+    "query": query,
 }
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import lamina
-from benchmarks.bench import STREAM, Bench
+from benchmarks.bench import LOG_ONLY, STREAM, Bench
 from benchmarks.handover import RECORD, tasks_rate, threads_rate
 from benchmarks.raw_file import RawFile
 from benchmarks.results import Result, Rival, at_least, at_most, percentile
@@ -128,14 +128,14 @@ def _publish(store: lamina.Store, message: Single) -> float:
 
 def _many_tasks(bench: Bench, messages: list[Single], partitions: int) -> float:
     with bench.directory() as path:
-        with lamina.open(path / "store") as store:
+        with lamina.open(path / "store", settings=LOG_ONLY) as store:
             store.create_stream(STREAM, partitions=partitions)
         seconds = asyncio.run(_publish_from_tasks(path / "store", messages, bench.scale.tasks, bench.scale.per_task))
     return bench.scale.tasks * bench.scale.per_task / seconds
 
 
 async def _publish_from_tasks(path: Path, messages: list[Single], tasks: int, per_task: int) -> float:
-    async with lamina.aio.open(path) as store:
+    async with lamina.aio.open(path, settings=LOG_ONLY) as store:
 
         async def publish_all(share: list[Single]) -> None:
             for topic, value, labels in share:

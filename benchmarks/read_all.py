@@ -11,7 +11,7 @@ from statistics import median
 from time import perf_counter
 
 import lamina
-from benchmarks.bench import BATCH_ROWS, STREAM, Bench
+from benchmarks.bench import BATCH_ROWS, LOG_ONLY, STREAM, Bench
 from benchmarks.results import Result, at_least
 from benchmarks.workload import fill
 
@@ -24,7 +24,7 @@ def measure(bench: Bench) -> Iterator[Result]:
         case = f"partitions={partitions}"
         with bench.directory() as path:
             bench.say(f"publishing {rows:,} messages, {case}")
-            with lamina.open(path / "store") as store:
+            with lamina.open(path / "store", settings=LOG_ONLY) as store:
                 store.create_stream(STREAM, partitions=partitions)
                 fill(store, bench.scale.read_batches, BATCH_ROWS)
                 store.seal(STREAM)
@@ -42,7 +42,7 @@ def measure(bench: Bench) -> Iterator[Result]:
 
 def _seconds(path: Path, partitions: int, read: Reader, rows: int) -> float:
     """Seconds to read everything, without opening the store; segments and indexes are opened within."""
-    with lamina.open(path) as store:
+    with lamina.open(path, settings=LOG_ONLY) as store:
         start = perf_counter()
         count = sum(read(store, partition) for partition in range(partitions))
         seconds = perf_counter() - start

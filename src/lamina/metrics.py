@@ -22,16 +22,19 @@ CounterName = Literal[
     "lamina_segments_sealed_total",
     "lamina_recovery_dropped_bytes_total",
     "lamina_recovery_side_files_rebuilt_total",
+    "lamina_query_rows_scanned_total",
 ]
 GaugeName = Literal[
     "lamina_quarantined_segments",
     "lamina_streams",
     "lamina_partitions",
     "lamina_segments_open",
+    "lamina_index_backlog_messages",
 ]
 HistogramName = Literal[
     "lamina_commit_seconds",
     "lamina_commit_messages",
+    "lamina_query_seconds",
 ]
 MetricName = Literal[CounterName, GaugeName, HistogramName]
 Kind = Literal["counter", "gauge", "histogram"]
@@ -61,6 +64,11 @@ METRICS: dict[MetricName, MetricSpec] = {
     "lamina_streams": MetricSpec("gauge", "streams", "Streams in the store."),
     "lamina_partitions": MetricSpec("gauge", "partitions", "Partitions of all streams."),
     "lamina_segments_open": MetricSpec("gauge", "segments", "Segments whose files are open now."),
+    "lamina_index_backlog_messages": MetricSpec(
+        "gauge", "messages", "Messages that are not in index files yet; queries look at them all the same."
+    ),
+    "lamina_query_rows_scanned_total": MetricSpec("counter", "messages", "Messages that queries had to look at."),
+    "lamina_query_seconds": MetricSpec("histogram", "seconds", "Time to find a page or a count."),
     "lamina_commit_seconds": MetricSpec("histogram", "seconds", "Duration of a group commit, write and fsync."),
     "lamina_commit_messages": MetricSpec("histogram", "messages", "Messages per group commit."),
 }

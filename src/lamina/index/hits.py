@@ -81,7 +81,7 @@ class Hits:
     def messages(self) -> Iterator[Message]:
         for run in self._runs:
             matcher = run.span.matcher
-            yield from matcher.rows.messages(run.rows.tolist(), matcher.stream, matcher.partition)
+            yield from matcher.rows.messages(run.rows, matcher.stream, matcher.partition)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The same as Arrow, in PAGE_SCHEMA."""

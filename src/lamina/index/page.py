@@ -27,6 +27,7 @@ class Page:
         last = hits.last() or query.cursor
         self.cursor = None if last is None else last.encode(stream)
         """The last message returned; None if the answer is empty and there was no cursor."""
+        self.rows_scanned = trace.rows_scanned
         self._hits = hits
         self._messages: list[Message] | None = None
         self._report = trace.report(query.plan, len(hits))

@@ -85,6 +85,15 @@ class PartitionIndex:
                 logger.warning("label index not written path=%s error=%s", where, error)
         return again
 
+    def backlog(self) -> int:
+        """How many messages are not in index files yet."""
+        left = 0
+        for handle in self.view.segments.handles:
+            if handle.damage is None and handle not in self._done:
+                index = self._segments.get(handle.base)
+                left += handle.end - handle.base - (index.saved_end if index is not None else 0)
+        return left
+
     def covers(self, composites: Sequence[Composite]) -> bool:
         """Whether all that is indexed has these composites."""
         wanted = label_file.composites_digest(one.uid for one in composites)

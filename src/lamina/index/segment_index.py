@@ -40,6 +40,12 @@ class SegmentIndex:
         parts = self.parts
         return parts[-1].extent.end if parts else 0
 
+    @property
+    def saved_end(self) -> int:
+        """Rows below this are in the file."""
+        saved = self.parts[: self._saved]
+        return saved[-1].extent.end if saved else 0
+
     # Under the lock
 
     def load(self, uid: bytes) -> None:

@@ -84,6 +84,10 @@ class StreamIndex:
             pauses.append(self._promote(composites))
         return min((pause for pause in pauses if pause is not None), default=None)
 
+    def backlog(self) -> int:
+        """How many messages are not in index files yet; less than a chunk for each partition is normal."""
+        return sum(partition.backlog() for partition in self.partitions)
+
     def stop(self) -> None:
         self._stopping.set()
 

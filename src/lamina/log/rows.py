@@ -20,6 +20,8 @@ from lamina.model import BatchPicker, Message, RowPicker
 
 Rows = npt.NDArray[np.int64]
 _PICKS_KEPT = 1024
+_FEW = 32
+"""Below so many rows of a frame they are picked one by one."""
 
 _Pick = tuple[int | None, Block, Callable[[int, str, int, int], Message]]
 """A frame's first row (None: sparse), its messages, and how to make one of them an object."""
@@ -88,14 +90,37 @@ class SegmentRows:
             yield number, rows[at:end]
             at = end
 
-    def messages(self, rows: list[int], stream: str, partition: int) -> Iterator[Message]:
-        """Single messages, in the order asked for."""
+    def messages(self, rows: npt.NDArray[np.integer], stream: str, partition: int) -> Iterator[Message]:
+        """The messages of these rows, in their order."""
+        if len(rows) >= _FEW:
+            first, last = int(rows[0]), int(rows[-1])
+            frames = len(self.frame_numbers(min(first, last), max(first, last) + 1))
+            steps = np.diff(rows.astype(np.int64))
+            if len(rows) >= _FEW * frames and ((steps > 0).all() or (steps < 0).all()):
+                return self._bulk_messages(rows.astype(np.int64), stream, partition)
+        return self._single_messages(rows.tolist(), stream, partition)
+
+    def _single_messages(self, rows: list[int], stream: str, partition: int) -> Iterator[Message]:
         base, firsts, known, pick = self.base, self._firsts, self._picks, self._pick
         for row in rows:
             number = bisect_right(firsts, row) - 1
             first, block, message = known.get(number) or pick(number)
             place = row - first if first is not None else block.row_of(base + row)
             yield message(place, stream, partition, base + row)
+
+    def _bulk_messages(self, rows: Rows, stream: str, partition: int) -> Iterator[Message]:
+        """Frame by frame: where many rows of a frame are wanted, decoding it as a whole is quicker."""
+        descending = rows[0] > rows[-1]
+        found = self.by_frame(rows[::-1] if descending else rows)
+        for number, some in reversed(list(found)) if descending else found:
+            if len(some) < _FEW:
+                yield from self._single_messages(some.tolist()[::-1] if descending else some.tolist(), stream, partition)
+                continue
+            block = self.block(number)
+            if len(some) < len(block):
+                block = block.take(block.rows_of(some + self.base))
+            messages = block.messages(stream, partition)
+            yield from reversed(list(messages)) if descending else messages
 
     def time_of(self, row: int) -> int:
         """The timestamp of one message."""

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lamina.clock import Clock
 from lamina.index import Composite, Page
+from lamina.metrics import Metrics
 from lamina.store.querying import plan_query
 from lamina.store.streams import OpenStream, OwnedStreams
 
@@ -16,6 +17,7 @@ class Queries(ABC):
     """Queries, counts and composites of a store's streams."""
 
     _clock: Clock
+    _metrics: Metrics
 
     @abstractmethod
     def _stream(self, name: str) -> OpenStream: ...
@@ -59,7 +61,11 @@ class Queries(ABC):
             include_expired=include_expired,
             now_us=self._clock.now_us(),
         )
-        return target.index.query(query, warnings)
+        started = self._clock.monotonic()
+        page = target.index.query(query, warnings)
+        self._metrics.observe("lamina_query_seconds", self._clock.monotonic() - started)
+        self._metrics.add("lamina_query_rows_scanned_total", page.rows_scanned)
+        return page
 
     def count(
         self,
@@ -88,7 +94,10 @@ class Queries(ABC):
             include_expired=include_expired,
             now_us=self._clock.now_us(),
         )
-        return target.index.count(query)
+        started = self._clock.monotonic()
+        found = target.index.count(query)
+        self._metrics.observe("lamina_query_seconds", self._clock.monotonic() - started)
+        return found
 
     def create_composite(self, name: str, keys: Sequence[str], stream: str = "default") -> Composite:
         """Index the combined values of several labels, for queries that give all of them.

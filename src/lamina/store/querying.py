@@ -33,13 +33,17 @@ def plan_query(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidRequest(f"limit must be an int from 1 on, or None for no limit, not {limit!r}")
     filter_ = _compiled(where)
-    narrowed = Group(
-        labels={key: frozenset((value,)) for key, value in _labels("labels", labels or {}).items()},
-        topics=None if topic is None else frozenset((_topic(topic),)),
-        start=None if start is None else time_us("start", start),
-        end=None if end is None else time_us("end", end),
-    )
-    plan = filter_.plan.meet(Plan((narrowed,))).meet(_any_of(any_of))
+    plan = filter_.plan
+    if (topic, labels, start, end) != (None, None, None, None):
+        narrowed = Group(
+            labels={key: frozenset((value,)) for key, value in _labels("labels", labels or {}).items()},
+            topics=None if topic is None else frozenset((_topic(topic),)),
+            start=None if start is None else time_us("start", start),
+            end=None if end is None else time_us("end", end),
+        )
+        plan = plan.meet(Plan((narrowed,)))
+    if any_of is not None:
+        plan = plan.meet(_any_of(any_of))
     query = Query(
         _with_partitions(plan, stream),
         limit,
@@ -69,9 +73,7 @@ def _labels(name: str, labels: object) -> dict[str, str]:
 
 
 def _any_of(any_of: object) -> Plan:
-    """None and an empty list are no condition."""
-    if any_of is None:
-        return Plan()
+    """An empty list is no condition."""
     if isinstance(any_of, Mapping | str) or not isinstance(any_of, Sequence):
         raise InvalidRequest(f"any_of must be a list of label mappings, not {type(any_of).__name__}")
     if len(any_of) > ANY_OF_MAX:

@@ -173,6 +173,7 @@ class OwnedStreams:
         metrics.set("lamina_streams", len(streams))
         metrics.set("lamina_partitions", sum(stream.policy.partitions for stream in streams))
         metrics.set("lamina_segments_open", len(self._cache))
+        metrics.set("lamina_index_backlog_messages", sum(stream.index.backlog() for stream in streams))
         metrics.set("lamina_quarantined_segments", sum(handle.damage is not None for handle in handles))
 
     def all(self) -> list[OpenStream]:
