@@ -25,9 +25,13 @@ class Question:
     narrowed: dict[str, object]
 
 
-def some_messages(count: int, chance: random.Random, *, orderly: bool) -> list[lamina.Message]:
-    """Orderly ones have timestamps that do not go back; the others have any."""
-    return [_message(chance, NOW_US + at if orderly else NOW_US + chance.randrange(-50, 50)) for at in range(count)]
+def some_messages(count: int, chance: random.Random, *, start_us: int | None) -> list[lamina.Message]:
+    """Timestamps do not go back from `start_us` on, several are equal; None: any order."""
+    times = sorted(chance.randrange(max(count, 2) * 2) for _ in range(count))
+    return [
+        _message(chance, NOW_US + chance.randrange(-50, 50) if start_us is None else start_us + times[at])
+        for at in range(count)
+    ]
 
 
 def _message(chance: random.Random, timestamp: int) -> lamina.Message:

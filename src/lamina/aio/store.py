@@ -24,7 +24,7 @@ from lamina.log import (
 )
 from lamina.model import Message, PublishReceipt, Receipt
 from lamina.settings import Settings
-from lamina.store import PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
+from lamina.store import Choice, PipelinedProducer, SegmentInfo, Store, StreamInfo, VerifyReport, open_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -180,7 +180,7 @@ class AsyncStore:
         stream: str = "default",
         topic: str | None = None,
         labels: Mapping[str, str] | None = None,
-        any_of: Sequence[Mapping[str, str]] | None = None,
+        any_of: Sequence[Choice] | None = None,
         start: int | datetime | None = None,
         end: int | datetime | None = None,
         limit: int | None = 1000,
@@ -211,7 +211,7 @@ class AsyncStore:
         stream: str = "default",
         topic: str | None = None,
         labels: Mapping[str, str] | None = None,
-        any_of: Sequence[Mapping[str, str]] | None = None,
+        any_of: Sequence[Choice] | None = None,
         start: int | datetime | None = None,
         end: int | datetime | None = None,
         include_expired: bool = False,

@@ -44,6 +44,18 @@ def values_of(numbers: Sequence[int]) -> list[bytes]:
     return values
 
 
+def numbers_with(app: str, level: str, first: int, count: int) -> list[int]:
+    """Those of the events first … first + count - 1 that have these two labels."""
+    numbers = np.arange(first, first + count, dtype=np.int64)
+    has_both = np.ones(count, np.bool_)
+    for column, (key, choices) in enumerate(_LABELS.items()):
+        wanted = {"app": app, "level": level}.get(key)
+        if wanted is not None:
+            has_both &= _codes(numbers, len(choices), 5 + column) == choices.index(wanted)
+    found: list[int] = numbers[has_both].tolist()
+    return found
+
+
 def last_of_key(number: int, count: int) -> int:
     """The number of the newest of the first `count` events that has the key of event `number`."""
     return count - 1 - (count - 1 - number) % KEYS

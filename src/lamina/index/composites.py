@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lamina.errors import Conflict, InvalidRequest, NotFound
 from lamina.index.postings import (
+    NO_TERMS,
     FieldTerms,
     Postings,
     assemble,
@@ -109,10 +110,9 @@ def _uid(field: str) -> str | None:
 
 def _combine(postings: Postings, keys: Sequence[str]) -> FieldTerms:
     """Each row that has all the keys gets a number for its combination of values, and these their texts."""
-    nothing = FieldTerms(pa.array([], pa.utf8()), np.zeros(1, np.int64), np.empty(0, np.uint32))
     columns = [field_terms(postings, label_field(key)) for key in keys]
     if any(column is None for column in columns):
-        return nothing
+        return NO_TERMS
     found = [column for column in columns if column is not None]
     first, count = postings.extent.first, postings.extent.end - postings.extent.first
     combined: npt.NDArray[np.int64] = np.zeros(count, np.int64)
@@ -125,7 +125,7 @@ def _combine(postings: Postings, keys: Sequence[str]) -> FieldTerms:
         _, combined = np.unique(combined * len(column.values) + code, return_inverse=True)
     rows = np.flatnonzero(np.logical_and.reduce([code >= 0 for code in codes]))
     if not len(rows):
-        return nothing
+        return NO_TERMS
     _, sample, number = np.unique(combined[rows], return_index=True, return_inverse=True)
     texts = [
         column.values.take(pa.array(code[rows[sample]])).to_pylist() for column, code in zip(found, codes, strict=True)

@@ -21,23 +21,26 @@ class Cursor:
     offset: int
     descending: bool
 
-    def encode(self, stream: str) -> str:
+    def encode(self, asked: str) -> str:
+        """`asked` stands for the query: its stream and all that it selects by."""
         body = f"{'d' if self.descending else 'a'}{self.timestamp:x}.{self.partition:x}.{self.offset:x}"
-        return f"{body}.{_check(body, stream):08x}"
+        return f"{body}.{_check(body, asked):08x}"
 
     @classmethod
-    def decode(cls, text: object, stream: str, *, descending: bool) -> Cursor:
-        """InvalidRequest unless it is a cursor of this stream and direction."""
+    def decode(cls, text: object, asked: str, *, descending: bool) -> Cursor:
+        """InvalidRequest unless it is a cursor of this query in this direction."""
         match = _TEXT.fullmatch(text) if isinstance(text, str) else None
-        if match is None or int(match[5], 16) != _check(match[0].rpartition(".")[0], stream):
-            raise InvalidRequest(
-                f"{text!r:.80} is not a cursor of stream {stream!r}; pass page.cursor of a query of this stream"
-            )
+        if match is None:
+            raise InvalidRequest(f"{text!r:.80} is not a cursor; pass page.cursor of the same query")
         if (match[1] == "d") is not descending:
             way = "descending" if match[1] == "d" else "ascending"
             raise InvalidRequest(f"the cursor is of a query in {way} order; go on in the same order, or without it")
+        if int(match[5], 16) != _check(match[0].rpartition(".")[0], asked):
+            raise InvalidRequest(
+                f"the cursor {text!r:.80} is of another query; go on with the same stream, filter, labels and times"
+            )
         return cls(int(match[2], 16), int(match[3], 16), int(match[4], 16), descending)
 
 
-def _check(body: str, stream: str) -> int:
-    return crc32c(f"{stream}\0{body}".encode())
+def _check(body: str, asked: str) -> int:
+    return crc32c(f"{asked}\0{body}".encode())

@@ -18,14 +18,14 @@ class Page:
     Messages are made when somebody looks; the files they are in stay readable for as long as the page lives.
     """
 
-    def __init__(self, stream: str, query: Query, hits: Hits, trace: Trace, warnings: tuple[str, ...]) -> None:
+    def __init__(self, query: Query, hits: Hits, trace: Trace, warnings: tuple[str, ...]) -> None:
         self.warnings = warnings
         """What looks like a mistake in the filter, e.g. seconds where microseconds are meant."""
         self.has_more = query.limit is not None and len(hits) > query.limit
         if query.limit is not None:
             hits.cut(query.limit)
         last = hits.last() or query.cursor
-        self.cursor = None if last is None else last.encode(stream)
+        self.cursor = None if last is None else last.encode(query.asked)
         """The last message returned; None if the answer is empty and there was no cursor."""
         self.rows_scanned = trace.rows_scanned
         self._hits = hits

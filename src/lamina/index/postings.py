@@ -140,6 +140,8 @@ class FieldTerms:
     @classmethod
     def of_codes(cls, codes: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], ordered: pa.StringArray) -> FieldTerms:
         """From one (code, row) pair per posting; codes are places in `ordered`, the sorted texts."""
+        if not len(codes):
+            return NO_TERMS
         # Both in one number: sorting those is native, vectorised, and needs no second pass for the order.
         packed = np.sort(codes << 32 | rows)
         sorted_codes = packed >> 32
@@ -147,6 +149,9 @@ class FieldTerms:
         values = ordered.take(pa.array(sorted_codes[starts]))
         ends = np.concatenate((starts, [len(packed)])).astype(np.int64)
         return cls(values, ends, packed.astype(np.uint32))
+
+
+NO_TERMS = FieldTerms(pa.array([], pa.utf8()), np.zeros(1, np.int64), NO_ROWS)
 
 
 def assemble(extent: Extent, terms: Mapping[str, FieldTerms], composites: frozenset[str] = frozenset()) -> Postings:

@@ -36,6 +36,8 @@ class Query:
     descending: bool
     alive_at: int | None
     """Messages that expired by then are hidden; None shows them too."""
+    asked: str
+    """The query in words: a cursor goes on with the same query only."""
 
 
 class Search:
@@ -103,9 +105,10 @@ class Search:
         found = [self._group_rows(span, group, wanted) for group in self._groups(span)]
         looked_at = span.matcher.scanned - before
         self._trace.rows_scanned += looked_at or sum(map(len, found))
-        if len(found) == 1:
-            return found[0]
-        rows = union(found)
+        filled = [rows for rows in found if len(rows)]
+        if len(filled) <= 1:
+            return filled[0] if filled else NO_ROWS
+        rows = union(filled)
         rows = rows[::-1] if self._query.descending else rows
         return rows if wanted is None else rows[:wanted]
 

@@ -50,20 +50,16 @@ class StreamIndex:
     def query(self, query: Query, warnings: tuple[str, ...] = ()) -> Page:
         trace = Trace()
         hits = Search(query, self.partitions, self.composites(), trace).hits()
-        return Page(self.name, query, hits, trace, warnings)
+        return Page(query, hits, trace, warnings)
 
     def count(self, query: Query) -> int:
         return Search(query, self.partitions, self.composites(), Trace()).count()
 
     def create_composite(self, name: str, keys: Sequence[str]) -> Composite:
-        """Durable on return, built in the background. Idempotent if it exists with these keys, else Conflict."""
+        """Durable on return, built in the background. Conflict if the name or the keys are taken."""
         with self._changing:
             self._check_owner()
-            existing = self._definitions.get(name) if isinstance(name, str) else None
-            if existing is not None and not isinstance(keys, str) and list(existing.keys) == list(keys):
-                return existing
-            uid = new_uid().hex()
-            self._write(self._definitions.with_new(uid, name, keys))
+            self._write(self._definitions.with_new(new_uid().hex(), name, keys))
             created = self._definitions.get(name)
         self._wake()
         assert created is not None

@@ -114,7 +114,9 @@ class SegmentRows:
         found = self.by_frame(rows[::-1] if descending else rows)
         for number, some in reversed(list(found)) if descending else found:
             if len(some) < _FEW:
-                yield from self._single_messages(some.tolist()[::-1] if descending else some.tolist(), stream, partition)
+                yield from self._single_messages(
+                    some.tolist()[::-1] if descending else some.tolist(), stream, partition
+                )
                 continue
             block = self.block(number)
             if len(some) < len(block):

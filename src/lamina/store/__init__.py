@@ -8,9 +8,11 @@ Does not know: bytes on disk (the log room), event loops (`lamina.aio`), the net
 from lamina.store.infos import PartitionInfo, SegmentInfo, StreamInfo, VerifyReport
 from lamina.store.opening import open_store
 from lamina.store.producing import PipelinedProducer
+from lamina.store.querying import Choice
 from lamina.store.store import Store
 
 __all__ = [
+    "Choice",
     "PartitionInfo",
     "PipelinedProducer",
     "SegmentInfo",

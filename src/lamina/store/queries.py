@@ -9,7 +9,7 @@ from datetime import datetime
 from lamina.clock import Clock
 from lamina.index import Composite, Page
 from lamina.metrics import Metrics
-from lamina.store.querying import plan_query
+from lamina.store.querying import Choice, plan_query
 from lamina.store.streams import OpenStream, OwnedStreams
 
 
@@ -32,7 +32,7 @@ class Queries(ABC):
         stream: str = "default",
         topic: str | None = None,
         labels: Mapping[str, str] | None = None,
-        any_of: Sequence[Mapping[str, str]] | None = None,
+        any_of: Sequence[Choice] | None = None,
         start: int | datetime | None = None,
         end: int | datetime | None = None,
         limit: int | None = 1000,
@@ -73,7 +73,7 @@ class Queries(ABC):
         stream: str = "default",
         topic: str | None = None,
         labels: Mapping[str, str] | None = None,
-        any_of: Sequence[Mapping[str, str]] | None = None,
+        any_of: Sequence[Choice] | None = None,
         start: int | datetime | None = None,
         end: int | datetime | None = None,
         include_expired: bool = False,
@@ -102,8 +102,8 @@ class Queries(ABC):
     def create_composite(self, name: str, keys: Sequence[str], stream: str = "default") -> Composite:
         """Index the combined values of several labels, for queries that give all of them.
 
-        Built in the background; used when `composites()` says that it is ready. Idempotent if it exists with these
-        keys; Conflict if another one has the name or the keys.
+        Built in the background; used when `composites()` says that it is ready. Conflict if one has the name or the
+        keys already.
         """
         return self._owned().get(stream).index.create_composite(name, keys)
 

@@ -12,6 +12,8 @@ from lamina.model import check_label, partition_of, time_us
 from lamina.store.streams import OpenStream
 
 ANY_OF_MAX = 1024
+Choice = Mapping[str, str] | Sequence[tuple[str, str]]
+"""Labels that must all be there."""
 
 
 def plan_query(
@@ -20,7 +22,7 @@ def plan_query(
     *,
     topic: str | None,
     labels: Mapping[str, str] | None,
-    any_of: Sequence[Mapping[str, str]] | None,
+    any_of: Sequence[Choice] | None,
     start: int | datetime | None,
     end: int | datetime | None,
     limit: int | None,
@@ -44,12 +46,14 @@ def plan_query(
         plan = plan.meet(Plan((narrowed,)))
     if any_of is not None:
         plan = plan.meet(_any_of(any_of))
+    asked = repr((stream.name, where, topic, labels, any_of, start, end, bool(include_expired)))
     query = Query(
         _with_partitions(plan, stream),
         limit,
-        None if cursor is None else Cursor.decode(cursor, stream.name, descending=bool(descending)),
+        None if cursor is None else Cursor.decode(cursor, asked, descending=bool(descending)),
         bool(descending),
         None if include_expired else now_us,
+        asked,
     )
     return query, filter_.warnings
 
@@ -80,13 +84,31 @@ def _any_of(any_of: object) -> Plan:
         raise InvalidRequest(f"any_of has {len(any_of)} entries, at most {ANY_OF_MAX} are allowed; ask in parts")
     if not any_of:
         return Plan()
-    choices = [_labels(f"any_of[{place}]", labels) for place, labels in enumerate(any_of)]
-    keys = {tuple(labels) for labels in choices}
-    if len(keys) == 1 and len(choices[0]) == 1:
+    choices = [_pairs(f"any_of[{place}]", labels) for place, labels in enumerate(any_of)]
+    if not all(choices):
+        raise InvalidRequest("any_of holds an empty alternative, which every message meets; leave any_of out")
+    keys = {key for pairs in choices for key, _ in pairs}
+    if len(keys) == 1 and all(len(pairs) == 1 for pairs in choices):
         # One key, several values: a single group is answered by one union of posting lists.
-        (key,) = choices[0]
-        return Plan((Group(labels={key: frozenset(labels[key] for labels in choices)}),))
-    return Plan(tuple(Group(labels={k: frozenset((v,)) for k, v in labels.items()}) for labels in choices))
+        return Plan((Group(labels={keys.pop(): frozenset(value for ((_, value),) in choices)}),))
+    groups = (_group(pairs) for pairs in choices)
+    return Plan(tuple(group for group in groups if group is not None))
+
+
+def _pairs(name: str, labels: object) -> list[tuple[str, str]]:
+    """A mapping, or pairs: of two pairs with one key and different values none can match."""
+    if isinstance(labels, Sequence) and not isinstance(labels, str):
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in labels):
+            raise InvalidRequest(f"{name} must be a mapping of str to str, or a list of such pairs")
+        return [check_label(*pair) for pair in labels]
+    return list(_labels(name, labels).items())
+
+
+def _group(pairs: Sequence[tuple[str, str]]) -> Group | None:
+    met: Group | None = Group()
+    for key, value in pairs:
+        met = None if met is None else met.meet(Group(labels={key: frozenset((value,))}))
+    return met
 
 
 def _with_partitions(plan: Plan, stream: OpenStream) -> Plan:

@@ -128,3 +128,9 @@ def test_a_composite_of_many_values_numbers_them_apart() -> None:
     for at in range(0, 2000, 37):
         same = [other for other, pair in enumerate(pairs) if pair == pairs[at]]
         assert found(index, "composite:c", joined(pairs[at])) == same
+
+
+def test_rows_without_any_priority_have_no_terms_of_it() -> None:
+    with_some = block([row(0, {}, priority=1), row(1, {}), row(2, {})])
+    index = build([with_some.slice(1, 3)], 0, 1, 3)
+    assert "priority" not in index.fields

@@ -36,7 +36,9 @@ def store() -> lamina.Store:
         {"any_of": {"a": "b"}},
         {"any_of": "ab"},
         {"any_of": [{"a": 1}]},
-        {"any_of": [{}] * 1025},
+        {"any_of": [{}]},
+        {"any_of": [{"a": "b"}] * 1025},
+        {"any_of": [["ab"]]},
         {"topic": 7},
         {"start": "yesterday"},
         {"start": datetime(2026, 1, 1)},  # noqa: DTZ001
@@ -84,7 +86,7 @@ def test_any_of_is_deduplicated_and_in_order(store: lamina.Store) -> None:
     assert offsets(store.query(any_of=either)) == list(range(20))
     assert offsets(store.query(any_of=either, descending=True, limit=3)) == [19, 18, 17]
     assert offsets(store.query(any_of=[])) == list(range(20))
-    assert offsets(store.query(any_of=[{}, {"thread": "a"}])) == list(range(20))
+    assert offsets(store.query(any_of=[[("thread", "a"), ("thread", "b")], {"thread": "b"}], limit=2)) == [1, 3]
 
 
 def test_one_key_with_two_values_matches_nothing(store: lamina.Store) -> None:
@@ -210,16 +212,18 @@ def test_a_segment_of_earlier_times_behind_one_of_later_times_is_not_lost() -> N
             assert seen == (wanted[::-1] if descending else wanted)
 
 
-def test_a_cursor_fits_its_stream_and_direction_only(store: lamina.Store) -> None:
+def test_a_cursor_fits_its_query_only(store: lamina.Store) -> None:
     store.create_stream("other")
     cursor = store.query(limit=1).cursor
     assert cursor is not None
     with pytest.raises(InvalidRequest, match="ascending"):
         store.query(cursor=cursor, descending=True)
-    with pytest.raises(InvalidRequest, match="not a cursor of stream 'other'"):
-        store.query(stream="other", cursor=cursor)
+    for other in ({"stream": "other"}, {"where": 'labels["app"] == "dm"'}, {"start": 7}, {"topic": "t"}):
+        with pytest.raises(InvalidRequest, match="of another query"):
+            store.query(cursor=cursor, **other)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest):
         store.query(cursor=cursor.replace(".", "f", 1))
+    assert len(store.query(cursor=cursor, limit=100)) == 19
 
 
 def test_expired_messages_are_hidden_unless_asked_for(store: lamina.Store) -> None:
