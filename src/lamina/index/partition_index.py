@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from lamina.disk import Disk
@@ -39,7 +40,7 @@ class PartitionIndex:
         self._durable_end = durable_end
         """Only what can never be lost is written to files; None if this process may not write."""
         self._lock = threading.Lock()
-        self._segments: dict[int, SegmentIndex] = {}
+        self._segments: OrderedDict[int, SegmentIndex] = OrderedDict()  # least recently used first
         self._done: dict[SegmentHandle, int] = {}  # sealed segments whose file is as it should be, by digest
         self._settling: dict[SegmentHandle, int] = {}  # where growing segments ended in the last round
 
@@ -147,7 +148,9 @@ class PartitionIndex:
         with self._lock:
             index = self._segments.get(handle.base)
             if index is not None:
+                self._segments.move_to_end(handle.base)
                 return index
+            self._make_room()
             index = self._segments[handle.base] = SegmentIndex(self._disk, self._directory, handle.base)
             index.lock.acquire()
         try:
@@ -155,6 +158,15 @@ class PartitionIndex:
         finally:
             index.lock.release()
         return index
+
+    def _make_room(self) -> None:
+        """Under the lock. What is in files can be loaded again; who still reads from it keeps it."""
+        if len(self._segments) < self._settings.open_indexes_max:
+            return
+        for base, index in self._segments.items():
+            if not index.unsaved_rows:
+                del self._segments[base]
+                return
 
     def _is_done(self, handle: SegmentHandle, digest: int) -> bool:
         """Whether the file on disk is one part for all rows of this segment, by its first 128 bytes."""

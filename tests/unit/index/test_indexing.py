@@ -176,6 +176,19 @@ def test_readers_beside_the_owner_use_what_it_has_written_and_see_the_rest() -> 
         assert files == {f"{0:020d}.labels"}
 
 
+def test_more_segments_than_may_be_open_are_all_searched() -> None:
+    settings = lamina.Settings(index=lamina.IndexSettings(chunk_rows=8, open_indexes_max=2, background=False))
+    with lamina.open("memory:", settings=settings) as store:
+        for _ in range(6):
+            publish(store, LABELS)
+            store.seal()
+        index_of(store).step()
+        for _ in range(2):
+            assert store.count(WHERE) == 48
+            assert len(store.query(WHERE)) == 48
+        assert len(index_of(store).partitions[0]._segments) == 2
+
+
 def test_the_worker_indexes_by_itself_and_ends_with_the_store(tmp_path: Path) -> None:
     settings = lamina.Settings(index=lamina.IndexSettings(chunk_rows=1000, interval_seconds=0.001))
     with lamina.open(tmp_path, settings=settings) as store:

@@ -220,7 +220,7 @@ def test_a_cursor_fits_its_query_only(store: lamina.Store) -> None:
         store.query(cursor=cursor, descending=True)
     for other in ({"stream": "other"}, {"where": 'labels["app"] == "dm"'}, {"start": 7}, {"topic": "t"}):
         with pytest.raises(InvalidRequest, match="of another query"):
-            store.query(cursor=cursor, **other)  # type: ignore[arg-type]
+            store.query(cursor=cursor, **other)
     with pytest.raises(InvalidRequest):
         store.query(cursor=cursor.replace(".", "f", 1))
     assert len(store.query(cursor=cursor, limit=100)) == 19
