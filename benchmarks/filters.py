@@ -102,7 +102,7 @@ def batch_of(rows: int, seed: int, *, missing: float) -> pa.RecordBatch:
     columns = {
         "timestamp": pa.array(START_US + random.integers(0, SPAN_US, rows)),
         "topic": _coded(random.integers(0, 5, rows).astype(np.int32), [f"topic-{number}" for number in range(5)]),
-        "value": pa.array([b"x" * 100] * rows, pa.binary()),
+        "value": pa.array([b"x" * 16] * rows, pa.binary()),
         "labels": labels,
     }
     batch = complete(pa.RecordBatch.from_pydict(columns), np.arange(rows))

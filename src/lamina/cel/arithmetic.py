@@ -5,6 +5,7 @@ What overflows, or divides by zero, is an error in its own row and nothing in th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from lamina.cel.coded import Mask
 from lamina.cel.columns import TIME_US_MAX, TIME_US_MIN, Columns
-from lamina.cel.constants import INT_MIN
+from lamina.cel.constants import INT_MAX, INT_MIN
 from lamina.cel.values import Array, NumberKind, NumberOp, Numbers, Unsupported, bad_of
 
 Ints = npt.NDArray[np.int64]
@@ -91,16 +92,22 @@ def _wide(value: Array | int | float) -> Array:
 
 def _add(a: Ints, b: Ints) -> Numbers:
     total = a + b
+    if _fits(a, b, operator.add):
+        return Numbers(total)
     return Numbers(total, _flag(((a ^ total) & (b ^ total)) < 0))
 
 
 def _subtract(a: Ints, b: Ints) -> Numbers:
     rest = a - b
+    if _fits(a, b, operator.sub):
+        return Numbers(rest)
     return Numbers(rest, _flag(((a ^ b) & (a ^ rest)) < 0))
 
 
 def _multiply(a: Ints, b: Ints) -> Numbers:
     product = a * b
+    if _fits(a, b, operator.mul):
+        return Numbers(product)
     safe = np.where(b == 0, 1, b)
     # INT_MIN * -1 wraps to INT_MIN, and so does the division that would find it out.
     edge = ((a == -1) & (b == _INT_MIN)) | ((b == -1) & (a == _INT_MIN))
@@ -109,11 +116,15 @@ def _multiply(a: Ints, b: Ints) -> Numbers:
 
 
 def _divide(a: Ints, b: Ints) -> Numbers:
+    if _is_simple(a, b):
+        return Numbers(a // b)
     quotient, _, bad = _divided(a, b)
     return Numbers(quotient, bad)
 
 
 def _remainder(a: Ints, b: Ints) -> Numbers:
+    if _is_simple(a, b):
+        return Numbers(a - a // b * b)  # numpy divides by one number much quicker than it takes remainders
     _, rest, bad = _divided(a, b)
     return Numbers(rest, bad)
 
@@ -126,6 +137,19 @@ def _divided(a: Ints, b: Ints) -> tuple[Ints, Ints, Mask | bool | None]:
     # numpy rounds down; CEL goes towards zero, so that the remainder has the sign of the dividend.
     off = (rest != 0) & ((a < 0) != (safe < 0))
     return down + off, np.where(off, rest - safe, rest), _flag(bad)
+
+
+def _is_simple(a: Ints, b: Ints) -> bool:
+    """Nothing negative and one divisor that is not zero: rounding down is rounding towards zero."""
+    return not b.ndim and int(b) > 0 and a.ndim > 0 and a.size > 0 and int(a.min()) >= 0
+
+
+def _fits(a: Ints, b: Ints, compute: Callable[[int, int], int]) -> bool:
+    """Whether no row can overflow, by the smallest and largest numbers alone: mostly so, and cheap to know."""
+    if not a.size or not b.size:
+        return True
+    ends = [compute(x, y) for x in (int(a.min()), int(a.max())) for y in (int(b.min()), int(b.max()))]
+    return min(ends) >= INT_MIN and max(ends) <= INT_MAX
 
 
 def _time_sum(a: Ints, b: Ints, *, negate: bool) -> Numbers:

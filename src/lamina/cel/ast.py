@@ -83,6 +83,11 @@ FALSE = Const("bool", False)
 AND, OR, NOT, IF = "_&&_", "_||_", "!_", "_?_:_"
 EQ, NE, LT, LE, GT, GE, IN, INDEX = "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_[_]"
 
+FLIPPED = {EQ: EQ, NE: NE, LT: GT, LE: GE, GT: LT, GE: LE}
+"""The sign that means the same with the sides exchanged."""
+INVERSE = {EQ: NE, NE: EQ, LT: GE, GE: LT, GT: LE, LE: GT}
+"""The sign that is true where the other is false; where sides have no order, as with NaN, it is not."""
+
 
 def call(function: str, *args: Node) -> Call:
     return Call(function, None, args)
@@ -143,27 +148,29 @@ def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
     changed = change(node)
     if changed is not None:
         return changed
-    match node:
-        case Select(operand, field, is_test):
-            new = rebuilt(operand, change)
-            return node if new is operand else Select(new, field, is_test)
-        case Call(function, target, args):
-            new_target = None if target is None else rebuilt(target, change)
-            new_args = _rebuilt_all(args, change)
-            return node if new_target is target and new_args is args else Call(function, new_target, new_args)
-        case ListOf(items):
-            new_items = _rebuilt_all(items, change)
-            return node if new_items is items else ListOf(new_items)
-        case MapOf(type_name, entries):
-            keys = (key if isinstance(key, str) else rebuilt(key, change) for key, _ in entries)
-            return MapOf(type_name, tuple(zip(keys, (rebuilt(value, change) for _, value in entries), strict=True)))
-        case Fold():
-            over, start, condition, step, result = (rebuilt(child, change) for child in children(node))
-            return Fold(node.variable, over, node.accumulator, start, condition, step, result)
-        case _:
-            return node
+    if isinstance(node, Call):
+        target = None if node.target is None else rebuilt(node.target, change)
+        args = _rebuilt_all(node.args, change)
+        return node if target is node.target and args is node.args else Call(node.function, target, args)
+    if isinstance(node, Select):
+        operand = rebuilt(node.operand, change)
+        return node if operand is node.operand else Select(operand, node.field, node.is_test)
+    if isinstance(node, ListOf):
+        items = _rebuilt_all(node.items, change)
+        return node if items is node.items else ListOf(items)
+    if isinstance(node, MapOf):
+        keys = [key if isinstance(key, str) else rebuilt(key, change) for key, _ in node.entries]
+        values = [rebuilt(value, change) for _, value in node.entries]
+        return MapOf(node.type_name, tuple(zip(keys, values, strict=True)))
+    if isinstance(node, Fold):
+        over, start, condition, step, result = (rebuilt(child, change) for child in children(node))
+        return Fold(node.variable, over, node.accumulator, start, condition, step, result)
+    return node
 
 
 def _rebuilt_all(nodes: tuple[Node, ...], change: Callable[[Node], Node | None]) -> tuple[Node, ...]:
-    new = tuple(rebuilt(node, change) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    new = [rebuilt(node, change) for node in nodes]
+    for old, made in zip(nodes, new, strict=True):
+        if old is not made:
+            return tuple(new)
+    return nodes

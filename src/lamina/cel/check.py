@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamina.cel import official
-from lamina.cel.ast import AND, OR, Call, Const, Fold, Ident, ListOf, MapOf, Node, children, flat, walk
+from lamina.cel.ast import AND, OR, Call, Const, Fold, Ident, ListOf, MapOf, Node, children, flat, negated, walk
 from lamina.cel.complaints import at_position, complaint
 from lamina.cel.decode import Decoded
 from lamina.cel.folds import macro_of
@@ -15,6 +17,8 @@ from lamina.cel.source import to_text
 from lamina.errors import FilterError
 
 _LABELS_MAX = 64
+_DEPTH_SAFE = 8
+"""Far below where the parser gives up, however it counts."""
 _EXAMPLES = {"timestamp": '"2024-01-31T12:00:00Z"', "duration": '"36h", "90m" or "1.5s"'}
 
 
@@ -51,8 +55,17 @@ class _Checker:
             raise self._refuse(root, f"the filter has {count} parts, at most {self.profile.nodes_max} in a {name}")
         if (depth := _depth(root)) > self.profile.depth_max:
             raise self._refuse(root, f"the filter is nested {depth} deep, at most {self.profile.depth_max} in a {name}")
+        if depth > _DEPTH_SAFE:
+            self._check_rewritable(root)
         if (steps := _steps(root)) > self.profile.steps_max:
             raise self._refuse(root, f"its macros take {steps} steps, at most {self.profile.steps_max} are allowed")
+
+    def _check_rewritable(self, root: Node) -> None:
+        """Parts of a filter are compiled again, negated perhaps, and must not be too deep for the parser then."""
+        try:
+            official.check(f"!({to_text(negated(root))})", has_strings=True)
+        except official.Refused as refused:
+            raise self._refuse(root, refused.reason) from None
 
     def _check_node(self, node: Node) -> None:
         profile = self.profile
@@ -72,6 +85,9 @@ class _Checker:
                 raise self._refuse(node, f"dyn() is not part of a {profile.name}'s filter")
             case Call("matches", target, args):
                 self._check_regex(node, args[-1] if target is not None else args[1])
+            case Call() if _is_growing(node) and any(_is_growing(part) for part in _below(node)):
+                reason = "calls that make a text longer (replace, join, quote) cannot be within each other"
+                raise self._refuse(node, reason, "replace() of a literal by one that is no longer is not among them")
             case Call(function, None, (Const("string", _),)) if function in _EXAMPLES:
                 self._check_time(node, function)
 
@@ -105,6 +121,20 @@ class _Checker:
 
     def _refuse(self, node: Node, reason: str, hint: str = "") -> FilterError:
         return at_position(self.text, reason, self.decoded.position(node), hint)
+
+
+def _is_growing(node: Node) -> bool:
+    """Whether its text may be a product of other texts' lengths: a few of them within each other fill any memory."""
+    match node:
+        case Call("replace", _, (Const(_, str(old)), Const(_, str(new)), *_)):
+            return len(new) > len(old) or not old
+        case Call(function, _, _):
+            return function in ("replace", "join", "strings.quote")
+    return False
+
+
+def _below(node: Node) -> Iterator[Node]:
+    return (part for child in children(node) for part in walk(child))
 
 
 def _parts(node: Node) -> list[Node]:

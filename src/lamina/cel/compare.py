@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lamina.cel.ast import EQ, GE, GT, LE, LT, NE
+from lamina.cel.ast import EQ, FLIPPED, GE, GT, INVERSE, LE, LT, NE
 from lamina.cel.coded import Coded, Mask
 from lamina.cel.columns import Columns
 from lamina.cel.kleene import Both, Truth
@@ -25,8 +25,6 @@ COMPARE: dict[str, Callable[[Any, Any], Mask]] = {
     GE: operator.ge,
 }
 _ARROW = {EQ: pc.equal, NE: pc.not_equal, LT: pc.less, LE: pc.less_equal, GT: pc.greater, GE: pc.greater_equal}
-_FLIPPED = {EQ: EQ, NE: NE, LT: GT, LE: GE, GT: LT, GE: LE}
-_INVERSE = {EQ: NE, NE: EQ, LT: GE, GE: LT, GT: LE, LE: GT}
 _FEW = 8
 
 Value = NumberOp | TextOp | BytesOp
@@ -40,11 +38,11 @@ def comparison(sign: str, left: Value, right: Value) -> Truth:
         if right.constant is not None:
             return TextComparison(sign, left, right.constant)
         if left.constant is not None:
-            return TextComparison(_FLIPPED[sign], right, left.constant)
+            return TextComparison(FLIPPED[sign], right, left.constant)
         return TextPair(sign, left, right)
     if isinstance(left, BytesOp) and isinstance(right, BytesOp):
         if left.constant is not None and right.constant is None:
-            return BytesComparison(_FLIPPED[sign], right, left)
+            return BytesComparison(FLIPPED[sign], right, left)
         return BytesComparison(sign, left, right)
     raise Unsupported
 
@@ -107,7 +105,11 @@ class TextComparison(Truth):
         return self._where(self.sign, self.item.run(columns))
 
     def false(self, columns: Columns) -> Mask:
-        return self._where(_INVERSE[self.sign], self.item.run(columns))
+        return self._where(INVERSE[self.sign], self.item.run(columns))
+
+    def both(self, columns: Columns) -> Both:
+        coded = self.item.run(columns)
+        return self._where(self.sign, coded), self._where(INVERSE[self.sign], coded)
 
     def _where(self, sign: str, coded: Coded) -> Mask:
         if sign == EQ:

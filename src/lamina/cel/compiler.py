@@ -67,7 +67,7 @@ class Compiler:
 
     def _template(self, lifted: Lifted, profile: Profile) -> Node | None:
         """The template's tree; None if it does not compile: then the text itself says why."""
-        key = (profile, lifted.text, tuple(map(type, lifted.literals)))
+        key = (profile, lifted.pieces, tuple(map(type, lifted.literals)))
         with self._lock:
             tree = self._templates.get(key)
             self._hits += tree is not None
@@ -77,6 +77,8 @@ class Compiler:
             try:
                 tree = lifted.tree(_checked(text, text, profile).node)
             except FilterError:
+                return None
+            if tree is None:
                 return None
             with self._lock:
                 self._templates.put(key, tree)

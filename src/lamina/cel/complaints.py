@@ -17,6 +17,7 @@ _FUNCTIONS = (
     *("indexOf", "int", "lowerAscii", "map", "matches", "replace", "size", "split", "startsWith", "string"),
     *("substring", "timestamp", "trim", "upperAscii"),
 )
+_WINDOW = 100
 _UNKNOWN = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
 _UNEXPECTED = re.compile(r"Syntax error: (?:extraneous|mismatched) input '(.*?)' expecting")
@@ -34,9 +35,16 @@ def complaint(text: str, reason: str, line: int, column: int, hint: str = "") ->
     lines = text.split("\n")
     line = min(max(line, 1), len(lines))
     column = min(max(column, 1), len(lines[line - 1]) + 1)
-    source = lines[line - 1].replace("\t", " ")
-    message = f"filter, line {line}, column {column}: {reason}\n  {source}\n  {' ' * (column - 1)}^"
+    source, mark = _window(lines[line - 1].replace("\t", " "), column - 1)
+    message = f"filter, line {line}, column {column}: {reason}\n  {source}\n  {' ' * mark}^"
     return FilterError(f"{message}\nhint: {hint}" if hint else message, line, column)
+
+
+def _window(source: str, at: int) -> tuple[str, int]:
+    """The part of a line around a place, and the place in it."""
+    first = max(0, min(at - _WINDOW // 2, len(source) - _WINDOW))
+    shown = source[first : first + _WINDOW] + ("…" if first + _WINDOW < len(source) else "")
+    return (f"…{shown}", at - first + 1) if first else (shown, at)
 
 
 def from_refused(text: str, refused: Refused) -> FilterError:

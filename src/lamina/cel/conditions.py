@@ -9,15 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 
-from lamina.cel.ast import EQ, GE, GT, IN, LE, LT, NE, Call, Const, Ident, Node, Select, call, negated
+from lamina.cel.ast import (
+    EQ,
+    FLIPPED,
+    GE,
+    GT,
+    IN,
+    INVERSE,
+    LE,
+    LT,
+    NE,
+    Call,
+    Const,
+    Ident,
+    Node,
+    Select,
+    call,
+    negated,
+)
 from lamina.cel.constants import INT_MAX, INT_MIN, int_of, ints_of, text_of, texts_of, time_of
 from lamina.cel.plan import Group
 from lamina.cel.residual import Leftover
 
 PRIORITIES = range(128)
 """What a message's priority may be."""
-_FLIPPED = {EQ: EQ, NE: NE, LT: GT, LE: GE, GT: LT, GE: LE}
-_INVERSE = {EQ: NE, NE: EQ, LT: GE, GE: LT, GT: LE, LE: GT}
 _COMPARE: dict[str, Callable[[int, int], bool]] = {EQ: eq, NE: ne, LT: lt, LE: le, GT: gt, GE: ge}
 _ON_TEXT = frozenset({"startsWith", "endsWith", "contains", "matches"})
 
@@ -30,7 +45,7 @@ def condition(node: Node, wanted: bool) -> list[Group] | None:
         return None
     if node.function == IN:
         return _among(node, wanted)
-    if node.function in _FLIPPED:
+    if node.function in FLIPPED:
         return _comparison(node, wanted)
     if node.function in _ON_TEXT and node.target is not None and (key := label_key(node.target)) is not None:
         return [Group(present=frozenset({key}), residual=_left(node, wanted))]
@@ -89,7 +104,7 @@ def _number_among(name: str, numbers: frozenset[int], node: Call, wanted: bool) 
 def _comparison(node: Call, wanted: bool) -> list[Group] | None:
     left, right = node.args
     if isinstance(left, Const) or (_is_constant(left) and not _is_constant(right)):
-        return _compared(_FLIPPED[node.function], right, left, node, wanted)
+        return _compared(FLIPPED[node.function], right, left, node, wanted)
     return _compared(node.function, left, right, node, wanted)
 
 
@@ -101,7 +116,7 @@ def _compared(sign: str, left: Node, right: Node, node: Call, wanted: bool) -> l
     if not isinstance(left, Ident):
         return None
     if not wanted:
-        sign = _INVERSE[sign]  # no error is possible, or it is excluded below: false is the opposite of true
+        sign = INVERSE[sign]  # no error is possible, or it is excluded below: false is the opposite of true
     if left.name == "time":
         time = time_of(right)
         return None if time is None or sign == NE else _bounds("timestamp", sign, time)
@@ -157,7 +172,7 @@ def _left(node: Call, wanted: bool) -> tuple[Leftover, ...]:
     if wanted:
         return (Leftover(node),)
     if node.function in (EQ, NE):
-        return (Leftover(call(_INVERSE[node.function], *node.args)),)
+        return (Leftover(call(INVERSE[node.function], *node.args)),)
     return (Leftover(negated(node)),)
 
 

@@ -1,11 +1,11 @@
-"""Macros: which one a fold was written as."""
+"""Macros: which one a fold was written as, and putting values in the place of variables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from lamina.cel.ast import OR, Call, Fold, Ident, ListOf, Node
+from lamina.cel.ast import OR, Call, Fold, Ident, ListOf, Node, rebuilt
 
 MacroName = Literal["exists", "all", "exists_one", "map", "filter"]
 
@@ -38,6 +38,25 @@ def macro_of(fold: Fold) -> Macro:
             case "_?_:_":
                 return Macro("exists_one", fold.over, fold.variable, (step.args[0],))
     raise ValueError(f"no macro makes {fold}")
+
+
+def bind(body: Node, variable: str, value: Node) -> Node:
+    """The body with a value in the place of a variable, except where an inner macro has one of that name."""
+
+    def change(part: Node) -> Node | None:
+        if part == Ident(variable):
+            return value
+        if isinstance(part, Fold) and part.variable == variable:
+            over = rebuilt(part.over, change)
+            return Fold(variable, over, part.accumulator, part.start, part.condition, part.step, part.result)
+        return None
+
+    return rebuilt(body, change)
+
+
+def replaced(node: Node, variable: str, value: Node) -> Node:
+    """The node with a value in the place of a message's variable; `.name` is that even where a macro hides it."""
+    return bind(rebuilt(node, lambda part: value if part == Ident(f".{variable}") else None), variable, value)
 
 
 def _element(node: Node) -> tuple[Node, ...]:

@@ -89,16 +89,19 @@ class LabelColumns:
 
         Rows are mostly written by one program, which has few ways to order its labels.
         """
-        first = int(np.argmax(hits))
+        first = np.argmax(hits).astype(np.int32)  # of the offsets' type: else all of them would be converted
         starts, ends = self.offsets[:-1], self.offsets[1:]
-        slot = first - int(starts[np.searchsorted(ends, first, side="right")])
+        slot = int(first - starts[np.searchsorted(ends, first, side="right")])
         codes: Codes | None = None
         for tried in range(slot, slot + _SLOTS_TRIED):
             entries = starts + tried if tried else starts
-            found = self.keys.codes.take(entries, mode="clip") == wanted
+            places = entries.astype(np.intp)  # as `take` wants them: it would convert them twice
+            found = self.keys.codes.take(places, mode="clip") == wanted
             found &= entries < ends
-            items = self.items.codes.take(entries, mode="clip")
-            codes = np.where(found, items, np.int32(-1) if codes is None else codes)
+            items = self.items.codes.take(places, mode="clip")
+            # -1 has all bits set: with a mask of -1 and 0 this is where(found, items, -1), several times quicker.
+            items |= found.view(np.int8) - np.int8(1)
+            codes = items if codes is None else np.maximum(codes, items)
             left -= int(np.count_nonzero(found))
             if not left:
                 return codes

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lamina.cel.ast import Call, Const, Fold, Ident, ListOf, Node, rebuilt, walk
 from lamina.cel.coded import Coded, Mask
 from lamina.cel.columns import Columns, TakenColumns
-from lamina.cel.folds import Macro, macro_of
+from lamina.cel.folds import Macro, bind, macro_of
 from lamina.cel.kleene import Always, And, Both, Exactly, Truth, either
 from lamina.cel.values import Unsupported
 
@@ -40,7 +40,7 @@ def _written_out(macro: Macro, over: ListOf, lower: Lower) -> Truth:
     body = macro.args[0]
     if sum(1 for _ in walk(body)) * len(over.items) > _WRITTEN_NODES_MAX:
         raise Unsupported
-    parts = [lower(_bind(body, macro.variable, item)) for item in over.items]
+    parts = [lower(bind(body, macro.variable, item)) for item in over.items]
     if macro.name == "exists_one":
         return Exactly(parts)
     if not parts:
@@ -61,21 +61,7 @@ def _of_entry(macro: Macro) -> Node:
 
     if any(isinstance(part, Fold) for part in walk(macro.args[0])):
         raise Unsupported
-    return _bind(rebuilt(macro.args[0], change), variable, Ident(KEY))
-
-
-def _bind(body: Node, variable: str, value: Node) -> Node:
-    """The body with a value in the place of the variable, except where an inner macro has one of that name."""
-
-    def change(part: Node) -> Node | None:
-        if part == Ident(variable):
-            return value
-        if isinstance(part, Fold) and part.variable == variable:
-            over = rebuilt(part.over, change)
-            return Fold(variable, over, part.accumulator, part.start, part.condition, part.step, part.result)
-        return None
-
-    return rebuilt(body, change)
+    return bind(rebuilt(macro.args[0], change), variable, Ident(KEY))
 
 
 class OverLabels(Truth):

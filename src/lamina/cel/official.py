@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
-from cel_expr_python.ext import ext_strings  # type: ignore[import-untyped]
+from cel_expr_python.ext import ext_encoders, ext_strings  # type: ignore[import-untyped]
 
 from lamina.cel.decode import Decoded, decode
 
@@ -30,6 +30,8 @@ VARIABLES = {
     "ref": cel.Type.STRING,
     "expires_at": cel.Type.INT,
 }
+KEY_BASE64, TIME_TEXT = "key_base64", "time_text"
+"""What programs know besides: the key and the time in forms that the binding passes on unchanged."""
 _PROGRAMS_MAX = 1024
 """A program takes about 10 KB once it has run."""
 _FAILURE = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
@@ -65,9 +67,10 @@ class Programs:
 
     def truth(self, text: str, variables: Mapping[str, object]) -> bool | None:
         """Whether a checked boolean text is true; None for an error, a variable that is not given included."""
+        program = self._program(text)
         try:
-            value = self._program(text).eval(data=variables)
-        except RuntimeError:  # too many steps, or a text that is none: an error that nothing absorbs
+            value = program.eval(data=variables)
+        except RuntimeError:  # too many steps, or a text that is not Unicode: an error that nothing absorbs
             return None
         # An error is a value too, and its text would be taken for true.
         return bool(value.value() is True) if value.type() == cel.Type.BOOL else None
@@ -78,7 +81,10 @@ class Programs:
             if program is not None:
                 self._ready.move_to_end(text)
                 return program
-        program = _environment(True).compile(text)
+        try:
+            program = _program_environment().compile(text)
+        except RuntimeError as error:
+            raise AssertionError(f"checked, and does not compile again: {text}") from error
         with self._lock:
             self._ready[text] = program
             while len(self._ready) > self._count_max:
@@ -99,6 +105,13 @@ def constant(text: str) -> object:
 @cache
 def _environment(has_strings: bool) -> cel.Env:
     return cel.NewEnv(variables=VARIABLES, extensions=[ext_strings.ExtStrings()] if has_strings else [])
+
+
+@cache
+def _program_environment() -> cel.Env:
+    hidden = {KEY_BASE64: cel.Type.STRING, TIME_TEXT: cel.Type.STRING}
+    extensions = [ext_strings.ExtStrings(), ext_encoders.ExtEncoders()]
+    return cel.NewEnv(variables={**VARIABLES, **hidden}, extensions=extensions)
 
 
 def _refused(answer: str) -> Refused:

@@ -6,7 +6,7 @@ true. No group at all means that nothing can match.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -139,26 +139,23 @@ class Plan:
 
     def meet(self, other: Plan) -> Plan:
         """What both plans let through: every pair of groups, without contradictions."""
-        pairs = (mine.meet(theirs) for mine in self.groups for theirs in other.groups)
-        return Plan(tuple(either([], (group for group in pairs if group is not None))))
+        met: list[Group] = []
+        for mine in self.groups:
+            for theirs in other.groups:
+                if (group := mine.meet(theirs)) is not None:
+                    add(met, group)
+        return Plan(tuple(met))
 
 
-def either(left: list[Group], right: Iterable[Group]) -> list[Group]:
-    """The groups of both, with as few groups as the simple rules find."""
-    found = list(left)
-    for group in right:
-        _add(found, group)
-    return found
-
-
-def _add(groups: list[Group], new: Group) -> None:
+def add(groups: list[Group], new: Group) -> None:
+    """One group more: into a group that it differs from in one set of values, or not at all if it adds nothing."""
     for place, group in enumerate(groups):
         if group.covers(new):
             return
         joined = group.joined(new)
         if joined is not None:
             del groups[place]
-            _add(groups, joined)
+            add(groups, joined)
             return
     groups[:] = [group for group in groups if not new.covers(group)]
     groups.append(new)

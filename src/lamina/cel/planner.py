@@ -10,8 +10,11 @@ from collections.abc import Iterable
 
 from lamina.cel.ast import AND, FALSE, TRUE, Call, Node, flat, negated
 from lamina.cel.conditions import condition
-from lamina.cel.plan import GROUPS_MAX, Group, Plan, either
+from lamina.cel.plan import GROUPS_MAX, Group, Plan, add
 from lamina.cel.residual import Leftover
+
+_UNMERGED_MAX = 2 * GROUPS_MAX
+"""Later groups may make earlier ones superfluous, but that is not waited for forever."""
 
 
 def plan(node: Node) -> Plan:
@@ -41,35 +44,42 @@ def _combined(node: Node, wanted: bool) -> list[Group] | None:
 
 
 def _any(parts: Iterable[Node], wanted: bool) -> list[Group] | None:
-    found: list[Group] = []
-    for part in parts:
-        found = either(found, _groups(part, wanted))
-        if len(found) > 4 * GROUPS_MAX:
-            return None
-    return found if len(found) <= GROUPS_MAX else None
+    return _together(group for part in parts for group in _groups(part, wanted))
 
 
 def _all(parts: Iterable[Node], wanted: bool) -> list[Group]:
     """Every part; one that would make too many groups is evaluated instead, and the rest stays with the indexes."""
     each = sorted(((part, _groups(part, wanted)) for part in parts), key=lambda pair: len(pair[1]))
-    found = [Group()]
-    for part, groups in each:
+    found = each[0][1]
+    for part, groups in each[1:]:
         met = _pairs(found, groups)
-        found = met if len(met) <= GROUPS_MAX else _pairs(found, _left_over(part, wanted))
+        if met is None:
+            met = _pairs(found, _left_over(part, wanted))
+            assert met is not None  # no more than there were before
+        found = met
     return found
 
 
 def _branches(node: Call, wanted: bool) -> list[Group] | None:
     test, then, otherwise = node.args
-    found = either(
-        _pairs(_groups(test, True), _groups(then, wanted)), _pairs(_groups(test, False), _groups(otherwise, wanted))
-    )
-    return found if len(found) <= GROUPS_MAX else None
+    yes = _pairs(_groups(test, True), _groups(then, wanted))
+    no = _pairs(_groups(test, False), _groups(otherwise, wanted))
+    return None if yes is None or no is None else _together([*yes, *no])
 
 
-def _pairs(left: list[Group], right: list[Group]) -> list[Group]:
+def _pairs(left: list[Group], right: list[Group]) -> list[Group] | None:
     met = (mine.meet(theirs) for mine in left for theirs in right)
-    return either([], [group for group in met if group is not None])
+    return _together(group for group in met if group is not None)
+
+
+def _together(groups: Iterable[Group]) -> list[Group] | None:
+    """The groups with those that can be made one, or None if there are too many."""
+    found: list[Group] = []
+    for group in groups:
+        add(found, group)
+        if len(found) > _UNMERGED_MAX:
+            return None
+    return found if len(found) <= GROUPS_MAX else None
 
 
 def _left_over(node: Node, wanted: bool) -> list[Group]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
 
-from lamina.cel.ast import Call, Const, Fold, Ident, Node, Select, children, rebuilt
+from lamina.cel.ast import Call, Const, Fold, Ident, Node, Select, children
 from lamina.cel.coded import Coded, Mask
 from lamina.cel.columns import Columns, with_time
+from lamina.cel.folds import replaced
 from lamina.cel.kleene import Both, Truth
-from lamina.cel.official import VARIABLES, Programs
+from lamina.cel.official import KEY_BASE64, TIME_TEXT, VARIABLES, Programs
 from lamina.cel.source import to_text
 from lamina.errors import InvalidRequest
 
@@ -29,21 +31,25 @@ def truth(node: Node, text: str, variables: Mapping[str, object]) -> bool | None
 
 
 def _answer(node: Node, text: str, variables: Mapping[str, object]) -> bool | None:
-    if literals := _unsafe(variables):
-        text = to_text(rebuilt(node, lambda part: literals.get(part.name) if isinstance(part, Ident) else None))
+    key, time = variables.get("key"), variables.get("time")
+    has_nul = isinstance(key, bytes) and b"\0" in key
+    is_far = isinstance(time, datetime) and time.year > _EXACT_YEAR
+    if has_nul or is_far:
+        text, variables = _exact(node, variables)
     return _programs.truth(text, variables)
 
 
-def _unsafe(variables: Mapping[str, object]) -> dict[str, Node]:
-    """What the binding would change on its way in; literals it leaves as they are."""
-    found: dict[str, Node] = {}
-    key, time = variables.get("key"), variables.get("time")
-    if isinstance(key, bytes) and b"\0" in key:  # cut there
-        found["key"] = Const("bytes", key)
-    if isinstance(time, datetime) and time.year > _EXACT_YEAR:  # rounded as seconds, and so at times a second off
-        text = time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        found["time"] = Call("timestamp", None, (Const("string", text),))
-    return found
+def _exact(node: Node, variables: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """The same question without what the binding changes: it cuts bytes at a NUL, and takes far times by float."""
+    given = dict(variables)
+    key, time = given.pop("key", None), given.pop("time", None)
+    if isinstance(key, bytes):
+        given[KEY_BASE64] = b64encode(key).decode()
+        node = replaced(node, "key", Call("decode", Ident("base64"), (Ident(KEY_BASE64),)))
+    if isinstance(time, datetime):
+        given[TIME_TEXT] = time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        node = replaced(node, "time", Call("timestamp", None, (Ident(TIME_TEXT),)))
+    return to_text(node), given
 
 
 class Slow(Truth):

@@ -76,7 +76,7 @@ def _called(node: Call) -> tuple[str, int]:
         right = binds if function in (AND, OR) else binds + 1
         return f"{_print(args[0], left)} {sign} {_print(args[1], right)}", binds
     if function == NOT:
-        return f"!{_print(args[0], _UNARY)}" if _is_tight(args[0]) else f"!({_print(args[0], 0)})", _UNARY
+        return f"!{_print(args[0], _MEMBER)}", _UNARY
     if function == "-_":
         return f"-({_print(args[0], 0)})", _UNARY  # without parentheses it would become part of a number
     if function == IF:
@@ -86,10 +86,6 @@ def _called(node: Call) -> tuple[str, int]:
         return f"{_print(args[0], _MEMBER)}[{_print(args[1], 0)}]", _MEMBER
     before = "" if node.target is None else f"{_print(node.target, _MEMBER)}."
     return f"{before}{function}({_listed(args)})", _MEMBER
-
-
-def _is_tight(node: Node) -> bool:
-    return _written(node)[1] >= _MEMBER
 
 
 def _listed(nodes: tuple[Node, ...]) -> str:
