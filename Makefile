@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench soak clean
+.PHONY: help setup demo test check format bench soak servers clean
 
 help: ## this list
 	@echo "make <target>   (PYTHON=python3.12 chooses the interpreter; now: $(PYTHON))"
@@ -19,7 +19,7 @@ setup: $(INSTALLED) ## create .venv and install Lamina with its tools
 demo: $(INSTALLED) ## publish, read and recover: the store in one minute
 	$(BIN)/lamina demo
 
-test: check ## all checks, then all tests
+test: check servers ## all checks, then all tests
 	$(BIN)/pytest
 
 check: $(INSTALLED) ## format, lint, types, import rules, tidiness
@@ -33,11 +33,22 @@ format: $(INSTALLED) ## rewrite the sources in the house format
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: $(INSTALLED) ## measure throughput and latency
+bench: $(INSTALLED) servers ## measure throughput and latency
 	$(BIN)/python -m benchmarks
 
-soak: $(INSTALLED) ## kill a writing process a hundred times and check what survives (slow)
+soak: $(INSTALLED) ## a hundred kills of a writing process, fifty thousand filters against the official runtime (slow)
 	$(BIN)/python -m benchmarks.kill_rounds --rounds 100
+	$(BIN)/python -m benchmarks.cel_soak --expressions 50000
+
+servers: ## install what tests and benchmarks start by themselves (Redis)
+	@command -v redis-server >/dev/null || { \
+		if [ "$$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then \
+			echo "The tests start a Redis server of their own, and there is none: sudo apt-get install redis-server" >&2; \
+			exit 1; \
+		fi; \
+		echo "Installing redis-server, which the tests start by themselves."; \
+		apt-get update -q; \
+		RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends redis-server; }
 
 clean: ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks import (
     disk_limits,
+    filters,
     idle_memory,
     index_build,
     index_size,
@@ -44,8 +45,9 @@ BARS = (
     Bar("g", "memory", "memory of an idle store", idle_memory.measure),
     Bar("h", "indexing", "the label index while publishing", index_build.measure),
     Bar("i", "labels", "app = X and thread = Y, the first 100 messages with values", query_labels.measure),
-    Bar("j", "selectivity", "a filter against reading everything, page cache warm", selectivity.measure),
-    Bar("k", "index-size", "what the label index takes", index_size.measure),
+    Bar("j", "filters", "filters over columns, and compiling them", filters.measure),
+    Bar("k", "selectivity", "a filter against reading everything, page cache warm", selectivity.measure),
+    Bar("l", "index-size", "what the label index takes", index_size.measure),
 )
 
 
