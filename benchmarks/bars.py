@@ -9,6 +9,7 @@ from benchmarks import (
     disk_limits,
     filters,
     idle_memory,
+    index_backends,
     index_build,
     index_size,
     open_many,
@@ -48,6 +49,7 @@ BARS = (
     Bar("j", "filters", "filters over columns, and compiling them", filters.measure),
     Bar("k", "selectivity", "a filter against reading everything, page cache warm", selectivity.measure),
     Bar("l", "index-size", "what the label index takes", index_size.measure),
+    Bar("m", "backends", "pluggable index backends", index_backends.measure),
 )
 
 

@@ -55,11 +55,8 @@ class Composites(msgspec.Struct, frozen=True):
         if isinstance(keys, str) or not isinstance(keys, Sequence):
             raise InvalidRequest(f"a composite's keys are a list of label keys, not {keys!r}")
         checked = tuple(check_text("label key", key, LABEL_KEY_BYTES_MAX) for key in keys)
-        if not 2 <= len(checked) <= KEYS_MAX or len(set(checked)) < len(checked):
-            raise InvalidRequest(
-                f"a composite has 2 to {KEYS_MAX} different label keys, not {list(checked)}; "
-                "a single label is indexed already"
-            )
+        if not 1 <= len(checked) <= KEYS_MAX or len(set(checked)) < len(checked):
+            raise InvalidRequest(f"a composite has 1 to {KEYS_MAX} different label keys, not {list(checked)}")
         for one in self.composites:
             if one.name == name:
                 raise Conflict(
