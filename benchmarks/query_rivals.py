@@ -12,7 +12,10 @@ import duckdb
 import pyarrow as pa
 import tantivy
 
+from benchmarks.index_backends import redis_server
 from benchmarks.labelled import CARDINALITIES
+from lamina.index.backends import Entry, IndexStore, KvBackend, RedisBackend
+from lamina.kv import RocksKv
 
 LIMIT = 100
 KEYS = list(CARDINALITIES)
@@ -126,9 +129,45 @@ def _sqlite(*, composite: bool) -> Load:
     return load
 
 
+@contextmanager
+def load_rocks(path: Path, batches: Sequence[pa.RecordBatch]) -> Iterator[Ask]:
+    with IndexStore(KvBackend(RocksKv(path / "rocks"))) as store:
+        yield _filled(store, batches)
+
+
+@contextmanager
+def load_redis(path: Path, batches: Sequence[pa.RecordBatch]) -> Iterator[Ask]:
+    with redis_server() as url:
+        if url is None:
+            raise RuntimeError("there is no redis-server here; install it: apt-get install redis-server")
+        with IndexStore(RedisBackend(url)) as store:
+            yield _filled(store, batches)
+
+
+def _filled(store: IndexStore, batches: Sequence[pa.RecordBatch]) -> Ask:
+    """Entries have no values, so these answers are a little less than the others'."""
+    number = 0
+    for batch in batches:
+        columns = flat(batch)
+        found = []
+        for row in zip(*(columns[key] for key in KEYS), columns["timestamp"], strict=True):
+            *labels, timestamp = row
+            found.append(Entry(f"{number:016x}", dict(zip(KEYS, map(str, labels), strict=True)), int(str(timestamp))))
+            number += 1
+        store.index_many(found)
+
+    def ask(app: str, thread: str) -> int:
+        return len(store.query(labels={"app": app, "thread": thread}, limit=LIMIT).entries)
+
+    return ask
+
+
+_BACKEND_ROWS = 100_000
 RIVALS: tuple[LoadedRival, ...] = (
     LoadedRival("tantivy", load_tantivy),
     LoadedRival("DuckDB", load_duckdb),
     LoadedRival("SQLite, single-column indexes", _sqlite(composite=False)),
     LoadedRival("SQLite, hand-made composite index", _sqlite(composite=True), must_be_slower=False),
+    LoadedRival("our RocksDB backend", load_rocks, rows_max=_BACKEND_ROWS),
+    LoadedRival("our Redis backend", load_redis, rows_max=_BACKEND_ROWS),
 )

@@ -57,7 +57,7 @@ class Group:
             labels[key] = labels[key] & values if key in labels else values
         met = Group(
             labels=labels,
-            present=(self.present | other.present) - labels.keys(),
+            present=(self.present | other.present) - labels.keys() if self.present or other.present else self.present,
             absent=self.absent | other.absent,
             topics=_both(self.topics, other.topics),
             priorities=_both(self.priorities, other.priorities),
@@ -66,7 +66,7 @@ class Group:
             end=_earlier(self.end, other.end),
             offset_start=_later(self.offset_start, other.offset_start),
             offset_end=_earlier(self.offset_end, other.offset_end),
-            residual=self.residual + tuple(r for r in other.residual if r not in self.residual),
+            residual=_all_of(self.residual, other.residual),
         )
         return None if met._is_contradiction() else met
 
@@ -124,8 +124,10 @@ class Group:
     def _is_contradiction(self) -> bool:
         return (
             not all(self.labels.values())
-            or not self.absent.isdisjoint(self.present | self.labels.keys())
-            or any(choice is not None and not choice for choice in (self.topics, self.priorities, self.partitions))
+            or (bool(self.absent) and not self.absent.isdisjoint(self.present | self.labels.keys()))
+            or (self.topics is not None and not self.topics)
+            or (self.priorities is not None and not self.priorities)
+            or (self.partitions is not None and not self.partitions)
             or _is_empty(self.start, self.end)
             or _is_empty(self.offset_start, self.offset_end)
         )
@@ -179,12 +181,22 @@ def _both(left: frozenset[T] | None, right: frozenset[T] | None) -> frozenset[T]
     return left & right
 
 
+def _all_of(left: tuple[Residual, ...], right: tuple[Residual, ...]) -> tuple[Residual, ...]:
+    if not left or not right:
+        return left or right
+    return left + tuple(test for test in right if test not in left)
+
+
 def _later(left: int | None, right: int | None) -> int | None:
-    return max((bound for bound in (left, right) if bound is not None), default=None)
+    if left is None or right is None:
+        return right if left is None else left
+    return max(left, right)
 
 
 def _earlier(left: int | None, right: int | None) -> int | None:
-    return min((bound for bound in (left, right) if bound is not None), default=None)
+    if left is None or right is None:
+        return right if left is None else left
+    return min(left, right)
 
 
 def _is_empty(start: int | None, end: int | None) -> bool:

@@ -78,10 +78,12 @@ class Hits:
         place = len(run.rows) - 1
         return Cursor(_time_of(run, place), run.span.partition, run.span.base + int(run.rows[place]), self._descending)
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> list[Message]:
+        found: list[Message] = []
         for run in self._runs:
             matcher = run.span.matcher
-            yield from matcher.rows.messages(run.rows, matcher.stream, matcher.partition)
+            found += matcher.rows.messages(run.rows, matcher.stream, matcher.partition)
+        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The same as Arrow, in PAGE_SCHEMA."""

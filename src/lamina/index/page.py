@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lamina.cel import Filter
 from lamina.index.explain import Trace
 from lamina.index.hits import PAGE_SCHEMA, Hits
 from lamina.index.query import Query
@@ -18,9 +19,8 @@ class Page:
     Messages are made when somebody looks; the files they are in stay readable for as long as the page lives.
     """
 
-    def __init__(self, query: Query, hits: Hits, trace: Trace, warnings: tuple[str, ...]) -> None:
-        self.warnings = warnings
-        """What looks like a mistake in the filter, e.g. seconds where microseconds are meant."""
+    def __init__(self, query: Query, hits: Hits, trace: Trace, filter_: Filter) -> None:
+        self._filter = filter_
         self.has_more = query.limit is not None and len(hits) > query.limit
         if query.limit is not None:
             hits.cut(query.limit)
@@ -30,11 +30,12 @@ class Page:
         self.rows_scanned = trace.rows_scanned
         self._hits = hits
         self._messages: list[Message] | None = None
-        self._report = trace.report(query.plan, len(hits))
+        self._trace = trace
+        self._plan = query.plan
 
     def __iter__(self) -> Iterator[Message]:
         if self._messages is None:
-            self._messages = list(self._hits.messages())
+            self._messages = self._hits.messages()
         return iter(self._messages)
 
     def __len__(self) -> int:
@@ -46,4 +47,9 @@ class Page:
 
     def explain(self) -> dict[str, object]:
         """The plan, what it pruned and used, and how many rows it looked at."""
-        return self._report
+        return self._trace.report(self._plan, len(self._hits))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What looks like a mistake in the filter, e.g. seconds where microseconds are meant."""
+        return self._filter.warnings

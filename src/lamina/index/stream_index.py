@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from lamina.cel import Filter
 from lamina.clock import new_uid
 from lamina.disk import Disk
 from lamina.errors import Denied, NotFound
@@ -47,10 +48,10 @@ class StreamIndex:
             self._definitions = self._read()
         return self._definitions.composites
 
-    def query(self, query: Query, warnings: tuple[str, ...] = ()) -> Page:
+    def query(self, query: Query, filter_: Filter) -> Page:
         trace = Trace()
         hits = Search(query, self.partitions, self.composites(), trace).hits()
-        return Page(query, hits, trace, warnings)
+        return Page(query, hits, trace, filter_)
 
     def count(self, query: Query) -> int:
         return Search(query, self.partitions, self.composites(), Trace()).count()

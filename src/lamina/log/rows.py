@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +90,7 @@ class SegmentRows:
             yield number, rows[at:end]
             at = end
 
-    def messages(self, rows: npt.NDArray[np.integer], stream: str, partition: int) -> Iterator[Message]:
+    def messages(self, rows: npt.NDArray[np.integer], stream: str, partition: int) -> Iterable[Message]:
         """The messages of these rows, in their order."""
         if len(rows) >= _FEW:
             first, last = int(rows[0]), int(rows[-1])
@@ -100,13 +100,15 @@ class SegmentRows:
                 return self._bulk_messages(rows.astype(np.int64), stream, partition)
         return self._single_messages(rows.tolist(), stream, partition)
 
-    def _single_messages(self, rows: list[int], stream: str, partition: int) -> Iterator[Message]:
+    def _single_messages(self, rows: list[int], stream: str, partition: int) -> list[Message]:
         base, firsts, known, pick = self.base, self._firsts, self._picks, self._pick
+        found = []
         for row in rows:
             number = bisect_right(firsts, row) - 1
             first, block, message = known.get(number) or pick(number)
             place = row - first if first is not None else block.row_of(base + row)
-            yield message(place, stream, partition, base + row)
+            found.append(message(place, stream, partition, base + row))
+        return found
 
     def _bulk_messages(self, rows: Rows, stream: str, partition: int) -> Iterator[Message]:
         """Frame by frame: where many rows of a frame are wanted, decoding it as a whole is quicker."""

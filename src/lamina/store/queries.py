@@ -47,7 +47,7 @@ class Queries(ABC):
         that arrives later with an earlier timestamp is not in later pages: to miss nothing, read or subscribe.
         """
         target = self._stream(stream)
-        query, warnings = plan_query(
+        query, filter_ = plan_query(
             target,
             where,
             topic=topic,
@@ -62,7 +62,7 @@ class Queries(ABC):
             now_us=self._clock.now_us(),
         )
         started = self._clock.monotonic()
-        page = target.index.query(query, warnings)
+        page = target.index.query(query, filter_)
         self._metrics.observe("lamina_query_seconds", self._clock.monotonic() - started)
         self._metrics.add("lamina_query_rows_scanned_total", page.rows_scanned)
         return page

@@ -30,8 +30,8 @@ def plan_query(
     descending: bool,
     include_expired: bool,
     now_us: int,
-) -> tuple[Query, tuple[str, ...]]:
-    """The query and what looks like a mistake in its filter. InvalidRequest or FilterError names what is wrong."""
+) -> tuple[Query, Filter]:
+    """The query and its filter. InvalidRequest or FilterError names what is wrong."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidRequest(f"limit must be an int from 1 on, or None for no limit, not {limit!r}")
     filter_ = _compiled(where)
@@ -55,7 +55,7 @@ def plan_query(
         None if include_expired else now_us,
         asked,
     )
-    return query, filter_.warnings
+    return query, filter_
 
 
 def _compiled(where: str | None) -> Filter:
