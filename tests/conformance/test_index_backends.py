@@ -146,7 +146,7 @@ def test_a_contradiction_matches_nothing(subject: Subject) -> None:
 def test_an_empty_alternative_is_refused_and_no_alternatives_are_no_condition(subject: Subject) -> None:
     subject.put([entry(1, 1, k="a")])
     assert subject.query(any_of=[]).refs == refs([1])
-    with pytest.raises(InvalidRequest, match="every (entry|message)"):
+    with pytest.raises(InvalidRequest, match=r"every (entry|message)"):
         subject.query(any_of=[{"k": "a"}, {}])
 
 

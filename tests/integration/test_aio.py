@@ -162,3 +162,21 @@ def test_a_reader_beside_the_owner_reads_and_is_refused_writing(tmp_path: Path) 
                 await store.publish("t", b"2")
 
         run(main, tmp_path / "data", read_only=True)
+
+
+def test_queries_counts_and_composites_are_awaited(tmp_path: Path) -> None:
+    async def main(store: lamina.aio.AsyncStore) -> None:
+        await asyncio.gather(*(store.publish("t", b"%d" % n, labels={"n": str(n % 3)}) for n in range(30)))
+        page = await store.query('labels["n"] == "1"', limit=4, descending=True)
+        assert [message.value for message in page] == [b"28", b"25", b"22", b"19"]
+        assert page.has_more
+        more = await store.query('labels["n"] == "1"', limit=100, descending=True, cursor=page.cursor)
+        assert len(more) == 6
+        assert await store.count('labels["n"] == "1"') == 10
+        await store.create_composite("c", ["n", "m"])
+        assert [one.name for one in await store.composites()] == ["c"]
+        await store.drop_composite("c")
+        with pytest.raises(InvalidRequest):
+            await store.query("labels")
+
+    run(main, tmp_path / "data")

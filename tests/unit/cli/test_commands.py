@@ -14,6 +14,7 @@ COMMANDS = [
     "demo",
     "publish",
     "read",
+    "query",
     "stream create",
     "stream list",
     "stream describe",
@@ -22,11 +23,15 @@ COMMANDS = [
     "topic list",
     "segment list",
     "segment verify",
+    "segment explain",
+    "index add",
+    "index drop",
+    "index list",
     "config check",
 ]
 
 
-@pytest.mark.parametrize("command", ["", "stream", "topic", "segment", "config", *COMMANDS])
+@pytest.mark.parametrize("command", ["", "stream", "topic", "segment", "index", "config", *COMMANDS])
 def test_every_command_explains_itself(run: Run, command: str) -> None:
     result = run(*command.split(), "--help")
     assert result.exit_code == 0
