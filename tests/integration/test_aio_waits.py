@@ -277,7 +277,7 @@ def test_a_store_whose_opening_was_cancelled_is_closed(
         opened.set()
         return store
 
-    monkeypatch.setattr("lamina.aio.open_store", slow_open)
+    monkeypatch.setattr("lamina.aio.store.open_store", slow_open)
 
     async def main() -> None:
         task = asyncio.ensure_future(lamina.aio.open(tmp_path / "data").__aenter__())
