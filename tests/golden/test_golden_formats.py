@@ -269,11 +269,11 @@ def test_label_index() -> None:
     )
     head = assert_golden("labels-header-1.bin", encode_header(UID))
     check_header(head, UID, "golden")
-    stored = golden("labels-record-1.bin", lambda: b"".join(encode_record(postings)))
+    stored = golden("labels-record-1.bin", lambda: b"".join(encode_record(postings, (64, 0xC0FFEE))))
     decoded = decode_record(memoryview(stored), 0, "golden")
     assert decoded is not None
-    read, end = decoded
-    assert end == len(stored)
+    read, facts = decoded
+    assert (facts.end_position, facts.anchor) == (len(stored), (64, 0xC0FFEE))
     assert (read.extent, read.composites) == (postings.extent, {"c1"})
     assert {field: read.terms(field) for field in read.fields} == {
         "composite:c1": ["4:shop4:wért"],

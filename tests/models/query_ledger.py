@@ -55,10 +55,12 @@ def _message(chance: random.Random, timestamp: int) -> lamina.Message:
 
 def some_question(chance: random.Random) -> Question:
     """A filter of one or two conditions, and perhaps something given beside it."""
-    makers = [_app, _thread, _either, _without, _present, _time, _topic, _priority, _residual]
+    makers = [_app, _thread, _either, _without, _present, _time, _topic, _size, _place, _residual]
     first, second = chance.choice(makers)(chance), chance.choice(makers)(chance)
     glue = chance.choice(["&&", "||", "", "!"])
     where, holds = _glued(glue, first, second)
+    if chance.random() < 0.1:
+        where, holds = _priority(chance)
     narrowed: dict[str, object] = {}
     checks: list[Predicate] = [holds]
     if chance.random() < 0.3:
@@ -131,10 +133,26 @@ def _topic(chance: random.Random) -> Condition:
     return f'topic == "{topic}"', lambda m: m.topic == topic
 
 
-def _priority(chance: random.Random) -> Condition:
-    # `size` is never null; comparing it with a priority that may be would be an error.
+def _size(chance: random.Random) -> Condition:
     least = chance.randrange(20)
     return f"size >= {least}", lambda m: len(m.value or b"") >= least
+
+
+def _priority(chance: random.Random) -> Condition:
+    # A message without one makes it an error, which the other side of the || must not need: so it stands alone.
+    least = chance.randrange(10)
+    return f"priority >= {least}", lambda m: m.priority is not None and m.priority >= least
+
+
+def _place(chance: random.Random) -> Condition:
+    offset, partition = chance.randrange(300), chance.randrange(3)
+    return chance.choice(
+        [
+            (f"offset >= {offset}", lambda m: m.offset >= offset),
+            (f"offset < {offset}", lambda m: m.offset < offset),
+            (f"partition == {partition}", lambda m: m.partition == partition),
+        ]
+    )
 
 
 def _residual(chance: random.Random) -> Condition:

@@ -124,14 +124,15 @@ def explain(
 def add_composite(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice.")],
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Two label keys or more.")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Label keys.")],
     stream: StreamOption = "default",
+    wait: Annotated[bool, typer.Option(help="Wait until all messages are in it.")] = True,
 ) -> None:
-    """Index the combined values of several labels, and wait until all messages are in it."""
+    """Index the combined values of several labels; built while a process has the store open."""
     clock, pause = SystemClock(), threading.Event()
     with session.writing() as store, output.progress("building", None):
         created = store.create_composite(name, keys, stream)
-        while created.state != "ready":
+        while wait and created.state != "ready":
             clock.wait(pause, _POLL_SECONDS)
             created = next(one for one in store.composites(stream) if one.uid == created.uid)
     if session.as_json:

@@ -10,6 +10,7 @@ Does not know: how a filter is written (cel makes it a plan), tiers, subscriptio
 from lamina.index.composites import Composite
 from lamina.index.cursor import Cursor
 from lamina.index.indexer import Indexer
+from lamina.index.open_indexes import OpenIndexes
 from lamina.index.page import Page
 from lamina.index.partition_index import PartitionIndex
 from lamina.index.query import Query
@@ -21,6 +22,7 @@ __all__ = [
     "Cursor",
     "IndexSettings",
     "Indexer",
+    "OpenIndexes",
     "Page",
     "PartitionIndex",
     "Query",

@@ -37,6 +37,11 @@ def build(blocks: Sequence[Block], base: int, first: int, end: int) -> Postings:
     return assemble(_extent(batches, first, end), pieces.terms())
 
 
+def nothing_between(first: int, end: int) -> Postings:
+    """Postings of rows [first, end) of which none is there any more."""
+    return assemble(Extent(first, end, 2**63 - 1, -(2**63), is_sorted=True, has_expiry=False, is_dense=False), {})
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """Postings of one field in one batch: codes into the texts that begin at `texts_at`."""

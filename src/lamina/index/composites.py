@@ -7,6 +7,7 @@ made anew under its old name never answers from old postings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -29,6 +30,7 @@ from lamina.model import LABEL_KEY_BYTES_MAX, check_text
 
 State = Literal["building", "ready"]
 KEYS_MAX = 8
+_JOINED_MAX = 64
 
 
 class Composite(msgspec.Struct, frozen=True):
@@ -80,8 +82,12 @@ class Composites(msgspec.Struct, frozen=True):
 
 
 def joined(values: Iterable[str]) -> str:
-    """One text for several values; lengths in front, so that ("a", "bc") and ("ab", "c") differ."""
-    return "".join(f"{len(value)}:{value}" for value in values)
+    """One text for several values; lengths in front, so that ("a", "bc") and ("ab", "c") differ.
+
+    A long one is hashed: a file must not hold every pair of long values in full.
+    """
+    text = "".join(f"{len(value)}:{value}" for value in values)
+    return text if len(text) <= _JOINED_MAX else f"#{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
 def with_composites(postings: Postings, wanted: Iterable[Composite]) -> Postings:

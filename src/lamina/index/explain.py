@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lamina.cel import Group, Plan
+from lamina.cel import Plan
 from lamina.index.candidates import Used
 
 
@@ -32,7 +32,7 @@ class Trace:
     def report(self, plan: Plan, returned: int) -> dict[str, object]:
         """Plain values: what `explain()` gives and `--json` prints."""
         return {
-            "groups": [describe(group) for group in plan.groups],
+            "groups": [group.describe() for group in plan.groups],
             "residual": [text for group in plan.groups for text in map(str, group.residual)],
             "segments": {
                 "total": self.segments,
@@ -46,20 +46,3 @@ class Trace:
             "rows_scanned": self.rows_scanned,
             "rows_returned": returned,
         }
-
-
-def describe(group: Group) -> dict[str, object]:
-    """The conditions of a group that are set, as plain values."""
-    found: dict[str, object] = {}
-    if group.labels:
-        found["labels"] = {key: sorted(values) for key, values in group.labels.items()}
-    for name in ("present", "absent", "topics", "priorities", "partitions"):
-        values = getattr(group, name)
-        if values:
-            found[name] = sorted(values)
-    for name in ("start", "end", "offset_start", "offset_end"):
-        if getattr(group, name) is not None:
-            found[name] = getattr(group, name)
-    if group.residual:
-        found["residual"] = " && ".join(map(str, group.residual))
-    return found

@@ -19,23 +19,23 @@ class Indexer:
     def __init__(self, clock: Clock, settings: IndexSettings) -> None:
         self._clock = clock
         self._settings = settings
-        self._lock = threading.Lock()  # guards _streams, _thread
-        self._working = threading.Lock()  # held during a round: a stream is removed between two
-        self._streams: list[StreamIndex] = []
+        self._lock = threading.Lock()  # guards _due, _thread
+        self._working = threading.Lock()  # held during a stream's step: a stream is removed between two
+        self._due: dict[StreamIndex, float] = {}  # the earliest time of each stream's next step
         self._thread: threading.Thread | None = None
         self._wanted = threading.Event()
         self._closing = threading.Event()
 
     def add(self, stream: StreamIndex) -> None:
         with self._lock:
-            self._streams.append(stream)
+            self._due[stream] = 0.0
         self.wake()
 
     def remove(self, stream: StreamIndex) -> None:
         """On return nothing of the stream is touched any more."""
         stream.stop()
         with self._lock:
-            self._streams = [one for one in self._streams if one is not stream]
+            self._due.pop(stream, None)
         with self._working:
             return
 
@@ -45,44 +45,67 @@ class Indexer:
             return
         self._wanted.set()
         if self._thread is None:
-            with self._lock:
-                if self._thread is None and not self._closing.is_set():
-                    self._thread = threading.Thread(target=self._run, name="lamina-indexer", daemon=True)
-                    self._thread.start()
+            self._start()
 
     def close(self) -> None:
         with self._lock:
             self._closing.set()
-            streams = self._streams
+            streams = list(self._due)
         for stream in streams:
             stream.stop()
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
 
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._closing.is_set():
+                return
+            thread = threading.Thread(target=self._run, name="lamina-indexer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                logger.warning("no thread for indexing, queries go on without index files error=%s", error)
+                return
+            self._thread = thread
+
     def _run(self) -> None:
+        pause: float | None = None
         while True:
-            self._wanted.wait()
+            self._wanted.wait(pause)
             self._wanted.clear()
-            while (again := self._round()) is not None:
-                if self._clock.wait(self._closing, again):
-                    return
+            if self._closing.is_set():
+                return
+            pause = self._round()
             if self._clock.wait(self._closing, self._settings.interval_seconds):
                 return
 
     def _round(self) -> float | None:
-        """The seconds after which another round is due, or None."""
+        """Every stream whose time has come; the seconds until the next one has something left to do, or None."""
         with self._lock:
-            streams = list(self._streams)
+            due = dict(self._due)
+        now = self._clock.monotonic()
         pauses = []
-        for stream in streams:
+        for stream, at in due.items():
             if self._closing.is_set():
                 return None
-            try:
-                with self._working:
-                    pauses.append(stream.step())
-            except Exception:
-                # This thread must live on for the other streams; queries go on without the files.
-                logger.exception("indexing failed stream=%s", stream.name)
-                pauses.append(RETRY_SECONDS)
-        return min((pause for pause in pauses if pause is not None), default=None)
+            again = max(at - now, 0.0) if at > now else self._step(stream)
+            if again is not None:
+                pauses.append(again)
+        return min(pauses, default=None)
+
+    def _step(self, stream: StreamIndex) -> float | None:
+        again: float | None
+        try:
+            with self._working:
+                again = stream.step()
+        except Exception:
+            # This thread must live on for the other streams; queries go on without the files.
+            logger.exception("indexing failed stream=%s", stream.name)
+            again = RETRY_SECONDS
+        if again == RETRY_SECONDS:
+            # What failed is not tried at every commit; the other streams do not wait for it.
+            with self._lock:
+                if stream in self._due:
+                    self._due[stream] = self._clock.monotonic() + again
+        return again

@@ -23,7 +23,7 @@ RECORD_HEADER_BYTES = 64
 _MAGIC = b"LAMINALB"
 _VERSION = 1
 _HEADER = struct.Struct(">8sH2x16s32xI")
-_RECORD = struct.Struct(">4sIQQQI24xI")
+_RECORD = struct.Struct(">4sIQQQIIQ12xI")
 _RECORD_MAGIC = b"POST"
 _SCHEMA = pa.schema(
     [
@@ -50,8 +50,11 @@ def composites_digest(uids: Iterable[str]) -> int:
     return crc32c(" ".join(sorted(uids)).encode())
 
 
-def encode_record(postings: Postings) -> list[bytes | memoryview]:
-    """The record's bytes, in parts; a multiple of 64 in all."""
+def encode_record(postings: Postings, anchor: tuple[int, int]) -> list[bytes | memoryview]:
+    """The record's bytes, in parts; a multiple of 64 in all.
+
+    `anchor` is (byte position, payload CRC) of the log's last frame that the postings speak of.
+    """
     names = sorted(postings.fields)
     counts = [postings.fields[name][1] - postings.fields[name][0] for name in names]
     fields = pa.DictionaryArray.from_arrays(
@@ -66,7 +69,10 @@ def encode_record(postings: Postings) -> list[bytes | memoryview]:
     payload = memoryview(sink.getvalue())
     extent = postings.extent
     digest = composites_digest(postings.composites)
-    head = _RECORD.pack(_RECORD_MAGIC, crc32c(payload), len(payload), extent.first, extent.end, digest, 0)[:-4]
+    position, crc = anchor
+    head = _RECORD.pack(
+        _RECORD_MAGIC, crc32c(payload), len(payload), extent.first, extent.end, digest, crc, position, 0
+    )[:-4]
     return [head + struct.pack(">I", crc32c(head)), payload, bytes(-len(payload) % 64)]
 
 
@@ -79,6 +85,7 @@ class Record:
     first: int
     end: int
     composites_digest: int
+    anchor: tuple[int, int]
     end_position: int
 
 
@@ -99,23 +106,28 @@ def record_at(data: bytes | memoryview, position: int) -> Record | None:
     """The header at `position`; None if there is none that is whole."""
     if position + RECORD_HEADER_BYTES > len(data):
         return None
-    magic, payload_crc, length, first, end, digest, crc = _RECORD.unpack_from(data, position)
+    magic, payload_crc, length, first, end, digest, anchor_crc, anchor_at, crc = _RECORD.unpack_from(data, position)
     if magic != _RECORD_MAGIC or crc != crc32c(data[position : position + RECORD_HEADER_BYTES - 4]):
         return None
     end_position = position + RECORD_HEADER_BYTES + length + (-length % 64)
-    return Record(payload_crc, length, first, end, digest, end_position)
+    return Record(payload_crc, length, first, end, digest, (anchor_at, anchor_crc), end_position)
 
 
-def decode_record(data: memoryview, position: int, where: str) -> tuple[Postings, int] | None:
-    """The record at `position` and where it ends; None if it is not whole: then it can be made again."""
+def decode_record(
+    data: memoryview, position: int, where: str, *, known_crc: int | None = None
+) -> tuple[Postings, Record] | None:
+    """The record at `position`; None if it is not whole: then it can be made again.
+
+    A payload whose CRC was compared before (`known_crc`) is not gone through again.
+    """
     record = record_at(data, position)
     if record is None or record.end_position > len(data):
         return None
     start = position + RECORD_HEADER_BYTES
     payload = data[start : start + record.length]
-    if crc32c(payload) != record.crc:
+    if record.crc != known_crc and crc32c(payload) != record.crc:
         return None
-    return _decode(payload, where), record.end_position
+    return _decode(payload, where), record
 
 
 def _decode(payload: memoryview, where: str) -> Postings:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lamina.cel import Columns, Group
 from lamina.index.postings import Rows
-from lamina.log import Block, SegmentRows
+from lamina.log import Block, SegmentRows, coalesced
 
 Mask = npt.NDArray[np.bool_]
 _WHOLE_SHARE = 8
@@ -47,22 +47,15 @@ class RowMatcher:
         if not check.is_needed or not len(rows):
             return rows
         ascending = rows if rows[0] <= rows[-1] else rows[::-1]
-        mask: Mask = np.concatenate([self._mask(number, some, check) for number, some in self._by_frame(ascending)])
+        mask: Mask = np.concatenate([self._mask(*some, check) for some in self._stretches(ascending)])
         return rows[mask if ascending is rows else mask[::-1]]
 
     def scan(self, low: int, high: int, check: Check, *, descending: bool) -> Iterator[Rows]:
         """Matching rows of [low, high) without any index, frame by frame."""
         group = check.group
-        numbers = self.rows.frame_numbers(low, high)
-        for number in reversed(numbers) if descending else numbers:
-            ts_min, ts_max = self.rows.times(number)
-            if (group.start is not None and ts_max < group.start) or (group.end is not None and ts_min >= group.end):
-                continue
-            block = self.rows.block(number).between(self.rows.base + low, self.rows.base + high)
-            if not len(block):
-                continue
+        for block in coalesced(self._frames(low, high, group, descending=descending), descending=descending):
             self.scanned += len(block)
-            mask = group_truth(group, self._columns(block)) & _passes_times(block.timestamps(), group.start, group.end)
+            mask = group_truth(group, self._columns(block)) & _passes_times(block.timestamps(), check.start, check.end)
             if check.alive_at is not None:
                 mask &= _alive(block, check.alive_at)
             found = (block.offset_array()[mask] - self.rows.base).astype(np.uint32)
@@ -78,12 +71,34 @@ class RowMatcher:
         block = self.rows.block(number)
         return block.timestamps()[block.rows_of(rows + self.rows.base)]
 
-    def _mask(self, number: int, rows: npt.NDArray[np.int64], check: Check) -> Mask:
-        block = self.rows.block(number)
-        self.scanned += len(rows)
-        places = block.rows_of(rows + self.rows.base)
-        if len(rows) * _WHOLE_SHARE < len(block) or block.rows is not None:
-            block, places = block.take(places), np.arange(len(rows))
+    def _frames(self, low: int, high: int, group: Group, *, descending: bool) -> Iterator[Block]:
+        """The messages of [low, high), without frames whose times cannot match."""
+        numbers = self.rows.frame_numbers(low, high)
+        for number in reversed(numbers) if descending else numbers:
+            ts_min, ts_max = self.rows.times(number)
+            if (group.start is None or ts_max >= group.start) and (group.end is None or ts_min < group.end):
+                block = self.rows.block(number).between(self.rows.base + low, self.rows.base + high)
+                if len(block):
+                    yield block
+
+    def _stretches(self, rows: Rows) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
+        """Blocks and the wanted places in them, in the order of the rows; neighbouring packed messages as one block."""
+        packed: list[Block] = []
+        for number, some in self._by_frame(rows):
+            block = self.rows.block(number)
+            places = block.rows_of(some + self.rows.base)
+            if block.rows is not None:
+                packed.append(block.take(places))
+                continue
+            yield from _whole(packed)
+            packed = []
+            yield block, places
+        yield from _whole(packed)
+
+    def _mask(self, block: Block, places: npt.NDArray[np.int64], check: Check) -> Mask:
+        self.scanned += len(places)
+        if len(places) * _WHOLE_SHARE < len(block):
+            block, places = block.take(places), np.arange(len(places))
         mask = _passes_times(block.timestamps(), check.start, check.end)
         if check.alive_at is not None:
             mask &= _alive(block, check.alive_at)
@@ -98,6 +113,10 @@ class RowMatcher:
 
     def _by_frame(self, rows: Rows) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
         return self.rows.by_frame(rows.astype(np.int64))
+
+
+def _whole(packed: list[Block]) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
+    return ((block, np.arange(len(block))) for block in coalesced(packed))
 
 
 def group_truth(group: Group, columns: Columns) -> Mask:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lamina.cel import Filter
 from lamina.index.explain import Trace
-from lamina.index.hits import PAGE_SCHEMA, Hits
+from lamina.index.found import Found
 from lamina.index.query import Query
 from lamina.model import Message
 
@@ -19,35 +19,35 @@ class Page:
     Messages are made when somebody looks; the files they are in stay readable for as long as the page lives.
     """
 
-    def __init__(self, query: Query, hits: Hits, trace: Trace, filter_: Filter) -> None:
+    def __init__(self, query: Query, found: Found, trace: Trace, filter_: Filter) -> None:
         self._filter = filter_
-        self.has_more = query.limit is not None and len(hits) > query.limit
+        self.has_more = query.limit is not None and len(found) > query.limit
         if query.limit is not None:
-            hits.cut(query.limit)
-        last = hits.last() or query.cursor
+            found = found.first(query.limit)
+        last = found.last() or query.cursor
         self.cursor = None if last is None else last.encode(query.asked)
         """The last message returned; None if the answer is empty and there was no cursor."""
         self.rows_scanned = trace.rows_scanned
-        self._hits = hits
+        self._found = found
         self._messages: list[Message] | None = None
         self._trace = trace
         self._plan = query.plan
 
     def __iter__(self) -> Iterator[Message]:
         if self._messages is None:
-            self._messages = self._hits.messages()
+            self._messages = self._found.messages()
         return iter(self._messages)
 
     def __len__(self) -> int:
-        return len(self._hits)
+        return len(self._found)
 
     def to_arrow(self) -> pa.Table:
         """The messages as a table: the columns of `read_arrow`, with the partition in front."""
-        return pa.Table.from_batches(self._hits.batches(), PAGE_SCHEMA)
+        return self._found.to_arrow()
 
     def explain(self) -> dict[str, object]:
         """The plan, what it pruned and used, and how many rows it looked at."""
-        return self._trace.report(self._plan, len(self._hits))
+        return self._trace.report(self._plan, len(self._found))
 
     @property
     def warnings(self) -> tuple[str, ...]:

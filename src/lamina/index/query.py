@@ -19,6 +19,7 @@ from lamina.index.candidates import access, union
 from lamina.index.composites import Composite
 from lamina.index.cursor import Cursor
 from lamina.index.explain import Trace
+from lamina.index.found import Found
 from lamina.index.hits import Hits
 from lamina.index.matching import Check
 from lamina.index.partition_index import PartitionIndex
@@ -53,24 +54,24 @@ class Search:
         self._trace = trace
         self._wanted = None if query.limit is None else query.limit + 1  # one more tells whether there are more
 
-    def hits(self) -> Hits:
+    def found(self) -> Found:
         """The matches, one more than the limit if there are so many."""
-        found = Hits(descending=self._query.descending, wanted=self._wanted)
+        hits = Hits(descending=self._query.descending, wanted=self._wanted)
         waiting: list[tuple[int, int, Stretch | Span]] = []
         for stretch in stretches(self._query.plan, self._partitions, self._trace):
             heappush(waiting, (self._key(stretch), len(waiting), stretch))
         pushed = len(waiting)
         while waiting:
             key, _, next_one = heappop(waiting)
-            if found.is_enough_before(key):
+            if hits.is_enough_before(key):
                 break
             if isinstance(next_one, Span):
-                found.add(next_one, self._rows(next_one))
+                hits.add(next_one, self._rows(next_one))
                 continue
             for span in next_one.spans(self._every_composite):
                 pushed += 1
                 heappush(waiting, (self._key(span), pushed, span))
-        return found
+        return hits.found()
 
     def count(self) -> int:
         total = 0

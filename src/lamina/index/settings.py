@@ -11,7 +11,7 @@ class IndexSettings:
 
     chunk_rows: int = 65_536  # so many rows are indexed and written together
     interval_seconds: float = 0.1  # the least time between two rounds of background indexing
-    open_indexes_max: int = 256  # per partition; each takes a few kilobytes and what its queries have remembered
+    open_indexes_max: int = 256  # segments whose index a store keeps open; each may hold a file descriptor
     background: bool = True  # whether a thread of this process writes index files; queries work either way
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lamina.cel import Group, Plan
+from lamina.errors import NotFound
 from lamina.index.composites import Composite
 from lamina.index.explain import Trace
 from lamina.index.matching import RowMatcher
@@ -14,6 +15,7 @@ from lamina.index.postings import Postings
 from lamina.log import OpenSegment, SegmentHandle
 
 _SCANNED_ROWS = 16_384
+_ANY_TIME = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,21 @@ class Stretch:
 
     @property
     def ts_min(self) -> int:
-        return self.handle.stats.ts_min
+        """Of a damaged segment nothing is known: its turn comes first, whatever the direction, and it raises."""
+        return self.handle.stats.ts_min if self.handle.damage is None else -_ANY_TIME
 
     @property
     def ts_max(self) -> int:
-        return self.handle.stats.ts_max
+        return self.handle.stats.ts_max if self.handle.damage is None else _ANY_TIME
 
     def spans(self, composites: Sequence[Composite]) -> Iterator[Span]:
         """Open it. Corrupt if it is quarantined: what is unknown is never taken for absent."""
-        opened = self.index.view.open(self.handle)
+        try:
+            opened = self.index.view.open(self.handle)
+        except NotFound:
+            if self.handle.end <= self.index.view.bounds()[0]:
+                return  # deleted since we looked
+            raise
         opened.rows.catch_up()
         matcher = RowMatcher(opened.rows, self.index.view.stream, self.index.view.number)
         covered = 0
@@ -80,7 +88,7 @@ def stretches(plan: Plan, partitions: Sequence[PartitionIndex], trace: Trace) ->
             trace.segments += 1
             low, high = max(earliest - handle.base, 0), min(handle.end, latest) - handle.base
             if not groups:
-                trace.prune("partition")
+                trace.prune("partition" if plan.groups else "contradiction")
             elif not any(_has_offsets(group, handle.base + low, handle.base + high) for group in groups):
                 trace.prune("offset")
             elif handle.damage is None and not any(_has_times(group, handle) for group in groups):
@@ -104,11 +112,13 @@ def _has_times(group: Group, handle: SegmentHandle) -> bool:
 def _unindexed(opened: OpenSegment, matcher: RowMatcher, low: int, high: int) -> Iterator[Span]:
     """Runs of frames that make a span worth its overhead, each with its own range of times."""
     rows = opened.rows
-    start, ts_min, ts_max = low, 1 << 63, -(1 << 63)
+    start, end, ts_min, ts_max = low, low, _ANY_TIME, -_ANY_TIME
     for number in rows.frame_numbers(low, high):
         end = min(rows.end_of(number), high)
         frame_min, frame_max = rows.times(number)
         ts_min, ts_max = min(ts_min, frame_min), max(ts_max, frame_max)
-        if end - start >= _SCANNED_ROWS or end == high:
+        if end - start >= _SCANNED_ROWS:
             yield Span(matcher, None, start, end, ts_min, ts_max, is_sorted=False)
-            start, ts_min, ts_max = end, 1 << 63, -(1 << 63)
+            start, ts_min, ts_max = end, _ANY_TIME, -_ANY_TIME
+    if end > start:
+        yield Span(matcher, None, start, end, ts_min, ts_max, is_sorted=False)

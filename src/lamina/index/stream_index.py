@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from lamina.cel import Filter
 from lamina.clock import new_uid
 from lamina.disk import Disk
-from lamina.errors import Denied, NotFound
+from lamina.errors import Closed, Corrupt, Denied, NotFound
 from lamina.index.composites import Composite, Composites
 from lamina.index.explain import Trace
 from lamina.index.page import Page
@@ -16,6 +17,7 @@ from lamina.index.partition_index import SETTLE_SECONDS, PartitionIndex
 from lamina.index.query import Query, Search
 from lamina.log import read_document, write_document
 
+logger = logging.getLogger(__name__)
 FILE = "composites.json"
 KIND = "composites"
 
@@ -39,27 +41,35 @@ class StreamIndex:
         self._is_owner = is_owner
         self._wake = wake
         self._changing = threading.Lock()
-        self._definitions = self._read()
+        self._definitions, self._damage = self._read()
+        """Without readable definitions queries go on without composites."""
         self._stopping = threading.Event()
 
     def composites(self) -> tuple[Composite, ...]:
-        """All definitions, as they are now."""
+        """All definitions, as they are now. Corrupt if the file that keeps them is damaged."""
         if not self._is_owner:
-            self._definitions = self._read()
+            self._definitions, self._damage = self._read()
+        if self._damage is not None:
+            raise self._damage
         return self._definitions.composites
 
     def query(self, query: Query, filter_: Filter) -> Page:
         trace = Trace()
-        hits = Search(query, self.partitions, self.composites(), trace).hits()
-        return Page(query, hits, trace, filter_)
+        found = Search(query, self.partitions, self._usable(), trace).found()
+        self._report_suspects()
+        return Page(query, found, trace, filter_)
 
-    def count(self, query: Query) -> int:
-        return Search(query, self.partitions, self.composites(), Trace()).count()
+    def count(self, query: Query) -> tuple[int, int]:
+        """How many match, and how many messages had to be looked at."""
+        trace = Trace()
+        found = Search(query, self.partitions, self._usable(), trace).count()
+        self._report_suspects()
+        return found, trace.rows_scanned
 
     def create_composite(self, name: str, keys: Sequence[str]) -> Composite:
         """Durable on return, built in the background. Conflict if the name or the keys are taken."""
         with self._changing:
-            self._check_owner()
+            self._check_changeable()
             self._write(self._definitions.with_new(new_uid().hex(), name, keys))
             created = self._definitions.get(name)
         self._wake()
@@ -69,7 +79,7 @@ class StreamIndex:
     def drop_composite(self, name: str) -> None:
         """Not used from now on; its postings are removed in the background."""
         with self._changing:
-            self._check_owner()
+            self._check_changeable()
             self._write(self._definitions.without(name))
         self._wake()
 
@@ -97,15 +107,32 @@ class StreamIndex:
                 self._write(self._definitions.with_ready(one.uid for one in built))
         return None
 
-    def _check_owner(self) -> None:
+    def _usable(self) -> tuple[Composite, ...]:
+        if not self._is_owner:
+            self._definitions, self._damage = self._read()
+        return self._definitions.composites
+
+    def _report_suspects(self) -> None:
+        """A query found an index file damaged: it is made anew."""
+        if self._is_owner and any(partition.has_suspects() for partition in self.partitions):
+            self._wake()
+
+    def _check_changeable(self) -> None:
         if not self._is_owner:
             raise Denied("the store is open read-only; open it without read_only=True to change composites")
+        if self._stopping.is_set():
+            raise Closed(f"stream {self.name!r} is closed or deleted")
+        if self._damage is not None:
+            raise self._damage
 
-    def _read(self) -> Composites:
+    def _read(self) -> tuple[Composites, Corrupt | None]:
         try:
-            return read_document(self._disk, self._path, KIND, Composites)
+            return read_document(self._disk, self._path, KIND, Composites), None
         except NotFound:
-            return Composites()
+            return Composites(), None
+        except Corrupt as error:
+            logger.error("composites not used stream=%s error=%s", self.name, error)
+            return Composites(), error
 
     def _write(self, definitions: Composites) -> None:
         if definitions != self._definitions:

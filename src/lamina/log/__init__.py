@@ -21,7 +21,7 @@ from lamina.log.documents import read_document, replace_file, write_document
 from lamina.log.follower import FollowedPartition
 from lamina.log.framing import Pending
 from lamina.log.index_recovery import IndexRecovery
-from lamina.log.names import labels_path
+from lamina.log.names import labels_base, labels_path, temporary_path
 from lamina.log.offset_index import IndexEntry, OffsetIndex
 from lamina.log.opening import open_partition
 from lamina.log.partition import Partition, PartitionContext
@@ -70,6 +70,7 @@ __all__ = [
     "check_timeout",
     "coalesced",
     "foreign_files",
+    "labels_base",
     "labels_path",
     "no_room",
     "not_confirmed",
@@ -78,6 +79,7 @@ __all__ = [
     "partition_directory",
     "read_document",
     "replace_file",
+    "temporary_path",
     "unknown_stream",
     "verify_partition",
     "write_document",

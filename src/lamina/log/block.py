@@ -36,7 +36,7 @@ class Block:
             rows = decode_rows(payload)
             if len(rows) != header.count:
                 raise Corrupt(f"{len(rows)} packed rows where the frame header says {header.count}")
-            return cls(range(first, base + header.end), rows)
+            return cls(range(first, first + len(rows)), rows)
         if header.codec != Codec.ARROW:
             raise Corrupt(f"frame codec {header.codec} is unknown to this version; upgrade Lamina")
         batch = decode_batch(payload)

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from lamina.disk import Disk
 from lamina.errors import Corrupt
-from lamina.log.names import TEMPORARY
+from lamina.log.names import temporary_path
 
 T = TypeVar("T")
 VERSION = 1
@@ -57,7 +57,7 @@ def read_document(disk: Disk, path: str, kind: str, content: type[T]) -> T:
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
     """Temporary file, sync, rename, directory sync: the old contents or the new, never a mixture."""
-    temporary = path + TEMPORARY
+    temporary = temporary_path(path)
     disk.unlink(temporary)
     file = disk.open(temporary, "create")
     try:

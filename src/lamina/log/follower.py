@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from lamina.disk import Disk
-from lamina.errors import Corrupt, NotFound
+from lamina.errors import Corrupt, LaminaError, NotFound
 from lamina.log import names
 from lamina.log.active import SegmentStats
 from lamina.log.documents import read_document
@@ -69,6 +70,8 @@ class FollowedPartition:
     def close(self) -> None:
         with self._lock:
             if self._tail is not None:
+                with suppress(LaminaError):
+                    self._tail.reader.freeze()  # reads that have begun may end
                 self._tail.reader.close()
 
     def _catch_up(self) -> int:

@@ -29,6 +29,17 @@ def labels_path(directory: str, base: int) -> str:
     return f"{directory}/{side_name(base, LABELS_SUFFIX)}"
 
 
+def labels_base(name: str) -> int | None:
+    """The base offset of a label index's file name, or None for any other name."""
+    base = name.removesuffix(LABELS_SUFFIX)
+    return int(base) if base != name and base.isdecimal() else None
+
+
+def temporary_path(path: str) -> str:
+    """Where a file is written before it takes the place of another."""
+    return path + TEMPORARY
+
+
 def base_of(name: str) -> int | None:
     """The base offset of a segment's file name, or None for any other name."""
     match = _LOG.fullmatch(name)

@@ -90,6 +90,7 @@ class Partition:
         self._writing = threading.Lock()  # held by whoever changes the fields below
         self._sealing = threading.Lock()  # held by whoever seals or deletes files
         self._head_end = 0  # what head says on disk
+        self._end_when_opened = self.bounds()[1]  # recovery has synced what it found
         self._has_sync_failed = False  # then nobody knows what the disk holds
         self._active: ActiveSegment | None = None
         self._active_handle: SegmentHandle | None = None
@@ -164,7 +165,9 @@ class Partition:
 
     def durable_end(self) -> int:
         """Messages below this offset cannot be lost any more, as far as the stream's medium goes."""
-        return self._head_end if self.policy.durability == "flush" else self.bounds()[1]
+        if self.policy.durability == "memory":
+            return self.bounds()[1]
+        return max(self._head_end, self._end_when_opened)
 
     @property
     def epoch(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from lamina.errors import Corrupt
 from lamina.log.block import Block
 from lamina.log.format import SEGMENT_HEADER_BYTES
 from lamina.log.segment import SegmentReader
@@ -55,6 +56,7 @@ class SegmentRows:
             for frame in self._reader.frames(self._next):
                 if frame.position >= limit:
                     break
+                self._next = frame.end_position  # at once: a read error must not make a frame come twice
                 if frame.header.count:
                     self._positions.append(frame.position)
                     self._ends.append(frame.header.end)
@@ -80,6 +82,21 @@ class SegmentRows:
     def times(self, number: int) -> tuple[int, int]:
         """The smallest and largest timestamp of a frame."""
         return self._ts_min[number], self._ts_max[number]
+
+    def anchor(self, end: int) -> tuple[int, int]:
+        """Position and payload CRC of the last frame that begins before row `end`: they tell this log from others."""
+        self.catch_up()
+        number = bisect_right(self._firsts, end - 1) - 1
+        frame = self._reader.frame(self._positions[number])
+        return frame.position, frame.header.payload_crc
+
+    def is_anchored(self, end: int, position: int, crc: int) -> bool:
+        """Whether `anchor(end)` was taken of this log; False also if the log does not reach as far."""
+        try:
+            header = self._reader.frame(position).header
+        except Corrupt:
+            return False
+        return header.payload_crc == crc and header.first < end
 
     def by_frame(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
         """(frame number, its rows) for rows in ascending order."""
@@ -135,18 +152,27 @@ class SegmentRows:
     def first_at(self, timestamp: int, start: int, end: int) -> int:
         """The first row of [start, end) at or after the time, if timestamps never go back there; `end` if none is."""
         numbers = self.frame_numbers(start, end)
-        low, high = numbers.start, numbers.stop
+        if not numbers:
+            return end
+        # The first frame may begin before `start`, with later times: only its rows of the range tell.
+        found = self._first_in(numbers.start, timestamp, start, end)
+        if found is not None:
+            return found
+        low, high = numbers.start + 1, numbers.stop
         while low < high:
             middle = (low + high) // 2
             if self._ts_max[middle] < timestamp:
                 low = middle + 1
             else:
                 high = middle
-        if low >= numbers.stop:
-            return end
-        block = (self._picks.get(low) or self._pick(low))[1].between(self.base + start, self.base + end)
+        found = self._first_in(low, timestamp, start, end) if low < numbers.stop else None
+        return end if found is None else found
+
+    def _first_in(self, number: int, timestamp: int, start: int, end: int) -> int | None:
+        _, block, _ = self._picks.get(number) or self._pick(number)
+        block = block.between(self.base + start, self.base + end)
         at = int(np.searchsorted(block.timestamps(), timestamp))
-        return int(block.offsets[at]) - self.base if at < len(block) else min(self._ends[low], end)
+        return int(block.offsets[at]) - self.base if at < len(block) else None
 
     def _pick(self, number: int) -> _Pick:
         block = self.block(number)

@@ -6,7 +6,7 @@ Does not know: offsets beyond carrying them, files, streams' policies, time othe
 """
 
 from lamina.model.convert import Now, arrow_batches, rows_of, stored_batch
-from lamina.model.limits import KIB, LABEL_KEY_BYTES_MAX, MIB, PRODUCER_ID_BYTES_MAX
+from lamina.model.limits import KIB, LABEL_KEY_BYTES_MAX, MIB, PRODUCER_ID_BYTES_MAX, TOPIC_BYTES_MAX
 from lamina.model.materialise import messages_of_batch, messages_of_rows, rows_of_batch
 from lamina.model.message import Message, PublishReceipt, Receipt, format_ref, parse_ref
 from lamina.model.picking import BatchPicker, RowPicker
@@ -20,6 +20,7 @@ __all__ = [
     "MIB",
     "PRODUCER_ID_BYTES_MAX",
     "READ_SCHEMA",
+    "TOPIC_BYTES_MAX",
     "BatchPicker",
     "Message",
     "Now",

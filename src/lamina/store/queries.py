@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ class Queries(ABC):
 
     _clock: Clock
     _metrics: Metrics
+    _changing: threading.Lock
 
     @abstractmethod
     def _stream(self, name: str) -> OpenStream: ...
@@ -95,8 +97,9 @@ class Queries(ABC):
             now_us=self._clock.now_us(),
         )
         started = self._clock.monotonic()
-        found = target.index.count(query)
+        found, scanned = target.index.count(query)
         self._metrics.observe("lamina_query_seconds", self._clock.monotonic() - started)
+        self._metrics.add("lamina_query_rows_scanned_total", scanned)
         return found
 
     def create_composite(self, name: str, keys: Sequence[str], stream: str = "default") -> Composite:
@@ -105,11 +108,13 @@ class Queries(ABC):
         Built in the background; used when `composites()` says that it is ready. Conflict if one has the name or the
         keys already.
         """
-        return self._owned().get(stream).index.create_composite(name, keys)
+        with self._changing:
+            return self._owned().get(stream).index.create_composite(name, keys)
 
     def drop_composite(self, name: str, stream: str = "default") -> None:
         """NotFound if there is none of this name."""
-        self._owned().get(stream).index.drop_composite(name)
+        with self._changing:
+            self._owned().get(stream).index.drop_composite(name)
 
     def composites(self, stream: str = "default") -> list[Composite]:
         return list(self._stream(stream).index.composites())

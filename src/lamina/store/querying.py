@@ -8,10 +8,11 @@ from datetime import datetime
 from lamina.cel import Filter, Group, Plan, compile
 from lamina.errors import InvalidRequest
 from lamina.index import Cursor, Query
-from lamina.model import check_label, partition_of, time_us
+from lamina.model import TOPIC_BYTES_MAX, check_label, check_text, partition_of, time_us
 from lamina.store.streams import OpenStream
 
 ANY_OF_MAX = 1024
+_EVERYTHING = Group()
 Choice = Mapping[str, str] | Sequence[tuple[str, str]]
 """Labels that must all be there."""
 
@@ -35,18 +36,20 @@ def plan_query(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidRequest(f"limit must be an int from 1 on, or None for no limit, not {limit!r}")
     filter_ = _compiled(where)
+    narrowed = Group(
+        labels={} if labels is None else {k: frozenset((v,)) for k, v in _labels("labels", labels).items()},
+        topics=None if topic is None else frozenset((check_text("topic", topic, TOPIC_BYTES_MAX),)),
+        start=None if start is None else time_us("start", start),
+        end=None if end is None else time_us("end", end),
+    )
+    alternatives = None if any_of is None else _any_of(any_of)
     plan = filter_.plan
-    if (topic, labels, start, end) != (None, None, None, None):
-        narrowed = Group(
-            labels={key: frozenset((value,)) for key, value in _labels("labels", labels or {}).items()},
-            topics=None if topic is None else frozenset((_topic(topic),)),
-            start=None if start is None else time_us("start", start),
-            end=None if end is None else time_us("end", end),
-        )
+    if narrowed != _EVERYTHING:
         plan = plan.meet(Plan((narrowed,)))
-    if any_of is not None:
-        plan = plan.meet(_any_of(any_of))
-    asked = repr((stream.name, where, topic, labels, any_of, start, end, bool(include_expired)))
+    if alternatives is not None:
+        plan = plan.meet(alternatives)
+    asked = repr((stream.name, where, _words(narrowed), alternatives and [*map(_words, alternatives.groups)]))
+    asked += " with expired" if include_expired else ""
     query = Query(
         _with_partitions(plan, stream),
         limit,
@@ -64,10 +67,9 @@ def _compiled(where: str | None) -> Filter:
     return compile(where or "")
 
 
-def _topic(topic: object) -> str:
-    if not isinstance(topic, str):
-        raise InvalidRequest(f"topic must be str or None, not {type(topic).__name__}")
-    return topic
+def _words(group: Group) -> list[tuple[str, object]]:
+    """A group's conditions, the same words for the same conditions."""
+    return sorted(group.describe().items())
 
 
 def _labels(name: str, labels: object) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from lamina.clock import Clock
 from lamina.disk import Disk, Lock, MemoryDisk
 from lamina.errors import Denied, LaminaError, Unavailable
-from lamina.index import Indexer, IndexSettings, PartitionIndex, StreamIndex
+from lamina.index import Indexer, IndexSettings, OpenIndexes, PartitionIndex, StreamIndex
 from lamina.log import (
     Catalog,
     Flusher,
@@ -111,6 +111,7 @@ class OwnedStreams:
         index_settings: IndexSettings,
     ) -> None:
         self._index_settings = index_settings
+        self._open_indexes = OpenIndexes(index_settings.open_indexes_max)
         self._indexer = Indexer(clock, index_settings)
         self._disk = disk
         self._catalog = catalog
@@ -223,7 +224,9 @@ class OwnedStreams:
             name,
             self._disk,
             [
-                PartitionIndex(p.view, disk, p.context.directory, self._index_settings, p.durable_end)
+                PartitionIndex(
+                    p.view, disk, p.context.directory, self._index_settings, self._open_indexes, p.durable_end
+                )
                 for p in partitions
             ],
             is_owner=True,
@@ -247,6 +250,7 @@ class FollowedStreams:
 
     def __init__(self, disk: Disk, catalog: Catalog, settings: LogSettings, index_settings: IndexSettings) -> None:
         self._index_settings = index_settings
+        self._open_indexes = OpenIndexes(index_settings.open_indexes_max)
         self._disk = disk
         self._catalog = catalog
         self._settings = settings
@@ -310,7 +314,14 @@ class FollowedStreams:
             name,
             self._disk,
             [
-                PartitionIndex(p.view, self._disk, partition_directory(name, number), self._index_settings, None)
+                PartitionIndex(
+                    p.view,
+                    self._disk,
+                    partition_directory(name, number),
+                    self._index_settings,
+                    self._open_indexes,
+                    None,
+                )
                 for number, p in enumerate(partitions)
             ],
             is_owner=False,

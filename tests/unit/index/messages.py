@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 import lamina
 from lamina.disk import Disk, MemoryDisk
@@ -49,3 +50,13 @@ def publish(store: lamina.Store, labels: Sequence[dict[str, str]], *, stream: st
 
 def offsets(page: lamina.Page) -> list[int]:
     return [message.offset for message in page]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Poll with a pause that an event gives: nothing else tells that the worker has done its part."""
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it did not happen in time")

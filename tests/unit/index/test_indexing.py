@@ -10,7 +10,7 @@ import pytest
 import lamina
 from lamina.disk import MemoryDisk
 from lamina.index import label_file
-from tests.unit.index.messages import index_of, offsets, open_store, publish
+from tests.unit.index.messages import index_of, offsets, open_store, publish, wait_until
 
 LABELS = [{"app": "dm", "thread": str(at % 5)} for at in range(40)]
 WHERE = 'labels["thread"] == "3"'
@@ -115,7 +115,7 @@ def test_a_damaged_file_changes_no_answer_and_is_made_anew(place: str) -> None:
         assert offsets(store.query(WHERE)) == WANTED
         index_of(store).step()
         assert offsets(store.query(WHERE)) == WANTED
-    assert records(contents(disk)) == [(0, 40)]
+    assert contents(disk) == whole
 
 
 def test_a_torn_record_is_written_again_in_a_new_file() -> None:
@@ -186,7 +186,8 @@ def test_more_segments_than_may_be_open_are_all_searched() -> None:
         for _ in range(2):
             assert store.count(WHERE) == 48
             assert len(store.query(WHERE)) == 48
-        assert len(index_of(store).partitions[0]._segments) == 2
+        loaded = [one for one in index_of(store).partitions[0]._segments.values() if one.is_loaded]
+        assert len(loaded) == 2
 
 
 def test_the_worker_indexes_by_itself_and_ends_with_the_store(tmp_path: Path) -> None:
@@ -214,13 +215,3 @@ def test_a_stream_can_be_deleted_while_it_is_indexed(tmp_path: Path) -> None:
             store.seal("s")
             store.delete_stream("s")
             assert not (tmp_path / "s").exists()
-
-
-def wait_until(condition: object, seconds: float = 20.0) -> None:
-    """Poll with a pause that an event gives: nothing else tells that the worker has done its part."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.01)):
-        if condition():  # type: ignore[operator]
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not happen in time")

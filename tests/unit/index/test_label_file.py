@@ -12,6 +12,7 @@ from lamina.index.postings import Postings
 from tests.unit.index.messages import block, row
 
 UID = bytes(range(16))
+ANCHOR = (4096, 0xDEADBEEF)
 
 
 def postings() -> Postings:
@@ -20,7 +21,7 @@ def postings() -> Postings:
 
 
 def record() -> bytes:
-    return b"".join(label_file.encode_record(postings()))
+    return b"".join(label_file.encode_record(postings(), ANCHOR))
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
@@ -28,8 +29,8 @@ def test_a_record_is_read_as_it_was_written() -> None:
     label_file.check_header(data, UID, "f")
     decoded = label_file.decode_record(data, label_file.HEADER_BYTES, "f")
     assert decoded is not None
-    read, end = decoded
-    assert end == len(data)
+    read, facts = decoded
+    assert (facts.end_position, facts.anchor) == (len(data), ANCHOR)
     wanted = postings()
     assert (read.extent, read.fields, read.composites) == (wanted.extent, wanted.fields, wanted.composites)
     for field in wanted.fields:
@@ -55,6 +56,15 @@ def test_every_flipped_byte_of_a_record_is_noticed() -> None:
         damaged = bytearray(whole)
         damaged[at] ^= 0x40
         assert label_file.decode_record(memoryview(bytes(damaged)), 0, "f") is None, at
+
+
+def test_a_payload_that_was_compared_before_is_not_gone_through_again() -> None:
+    whole = bytearray(record())
+    facts = label_file.record_at(bytes(whole), 0)
+    assert facts is not None
+    whole[label_file.RECORD_HEADER_BYTES + facts.length - 1] ^= 1
+    assert label_file.decode_record(memoryview(bytes(whole)), 0, "f") is None
+    assert label_file.decode_record(memoryview(bytes(whole)), 0, "f", known_crc=facts.crc + 1) is None
 
 
 def test_every_cut_of_a_record_is_noticed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -15,10 +16,10 @@ THREADS = [{"app": "dm", "thread": "ab"[at % 2]} for at in range(20)]
 
 
 @pytest.fixture
-def store() -> lamina.Store:
-    made = open_store(chunk_rows=64)
-    publish(made, THREADS)
-    return made
+def store() -> Iterator[lamina.Store]:
+    with open_store(chunk_rows=64) as made:
+        publish(made, THREADS)
+        yield made
 
 
 @pytest.mark.parametrize(
