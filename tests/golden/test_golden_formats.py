@@ -274,7 +274,7 @@ def test_label_index() -> None:
     assert decoded is not None
     read, facts = decoded
     assert (facts.end_position, facts.anchor) == (len(stored), (64, 0xC0FFEE))
-    assert (read.extent, read.composites) == (postings.extent, {"c1"})
+    assert (read.extent, read.composites) == (postings.extent, frozenset({"c1"}))
     assert {field: read.terms(field) for field in read.fields} == {
         "composite:c1": ["4:shop4:wért"],
         "label:app": ["shop"],
