@@ -14,6 +14,7 @@ from lamina.cel.complaints import from_refused
 from lamina.cel.decode import Decoded
 from lamina.cel.filter import Filter
 from lamina.cel.profile import QUERY, Profile
+from lamina.cel.shapes import Shape, shape_of
 from lamina.cel.template import Lifted, lift
 from lamina.errors import FilterError, InvalidRequest
 
@@ -31,12 +32,18 @@ class CacheStats:
     templates: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Template:
+    tree: Node
+    shape: Shape | None
+
+
 class Compiler:
     """Texts to filters, with a bounded memory of templates and of whole filters. Any thread."""
 
     def __init__(self, templates_max: int = _TEMPLATES_MAX, filters_max: int = _FILTERS_MAX) -> None:
         self._lock = threading.Lock()
-        self._templates: _Recent[Node] = _Recent(templates_max)
+        self._templates: _Recent[_Template] = _Recent(templates_max)
         self._filters: _Recent[Filter] = _Recent(filters_max)
         self._hits = self._misses = 0
 
@@ -60,19 +67,19 @@ class Compiler:
         check_text(text, profile)
         source = text if text.strip() else "true"
         lifted = lift(source)
-        tree = None if lifted is None else self._template(lifted, profile)
-        if tree is not None and lifted is not None:
-            return Filter(text, lifted.text, tree, lifted.literals)
+        template = None if lifted is None else self._template(lifted, profile)
+        if template is not None and lifted is not None:
+            return Filter(text, lifted.text, template.tree, lifted.literals, template.shape)
         return Filter(text, source, _checked(source, source, profile).node, ())
 
-    def _template(self, lifted: Lifted, profile: Profile) -> Node | None:
-        """The template's tree; None if it does not compile: then the text itself says why."""
+    def _template(self, lifted: Lifted, profile: Profile) -> _Template | None:
+        """The template; None if it does not compile: then the text itself says why."""
         key = (profile, lifted.pieces, tuple(map(type, lifted.literals)))
         with self._lock:
-            tree = self._templates.get(key)
-            self._hits += tree is not None
-            self._misses += tree is None
-        if tree is None:
+            known = self._templates.get(key)
+            self._hits += known is not None
+            self._misses += known is None
+        if known is None:
             text = lifted.stand_in()
             try:
                 tree = lifted.tree(_checked(text, text, profile).node)
@@ -80,9 +87,10 @@ class Compiler:
                 return None
             if tree is None:
                 return None
+            known = _Template(tree, shape_of(tree, lifted.literals))
             with self._lock:
-                self._templates.put(key, tree)
-        return tree
+                self._templates.put(key, known)
+        return known
 
 
 def _checked(text: str, source: str, profile: Profile) -> Decoded:

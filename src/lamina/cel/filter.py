@@ -15,6 +15,7 @@ from lamina.cel.kleene import Truth
 from lamina.cel.lower import lower, slow_parts
 from lamina.cel.plan import Plan
 from lamina.cel.planner import plan
+from lamina.cel.shapes import Shape, plan_of
 from lamina.cel.template import Literal, filled
 
 Mask = npt.NDArray[np.bool_]
@@ -23,15 +24,18 @@ Mask = npt.NDArray[np.bool_]
 class Filter:
     """A compiled filter. Immutable; any thread. What is not asked for is not worked out: many filters are only kept."""
 
-    __slots__ = ("_ast", "_op", "_plan", "_tree", "_warnings", "constants", "template", "text")
+    __slots__ = ("_ast", "_op", "_plan", "_shape", "_tree", "_warnings", "constants", "template", "text")
 
-    def __init__(self, text: str, template: str, tree: Node, constants: tuple[Literal, ...]) -> None:
+    def __init__(
+        self, text: str, template: str, tree: Node, constants: tuple[Literal, ...], shape: Shape | None = None
+    ) -> None:
         self.text = text
         self.template = template
         """The text with `$0`, `$1` … for those literals that were lifted out; filters may share it."""
         self.constants = constants
         """The literals of the template's holes."""
         self._tree: Node = tree
+        self._shape = shape
         self._ast: Node | None = None
         self._plan: Plan | None = None
         self._op: Truth | None = None
@@ -48,7 +52,7 @@ class Filter:
     def plan(self) -> Plan:
         """What indexes can answer of it, and what is left over: together exactly the filter."""
         if self._plan is None:
-            self._plan = plan(self.ast)
+            self._plan = plan(self.ast) if self._shape is None else plan_of(self._shape, self.constants)
         return self._plan
 
     @property
@@ -86,7 +90,7 @@ class Filter:
         return f"<Filter {self.text!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Filter, (self.text, self.template, self._tree, self.constants)
+        return Filter, (self.text, self.template, self._tree, self.constants, self._shape)
 
     def _lowered(self) -> Truth:
         if self._op is None:

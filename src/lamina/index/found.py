@@ -41,10 +41,10 @@ class Found:
 
     def messages(self) -> list[Message]:
         """Read span by span, given in the order of the matches."""
-        parts = self._by_span()
-        if len(parts) == 1:
-            span, _ = parts[0]
+        if len(self._spans) == 1:
+            span = self._spans[0]
             return list(span.matcher.rows.messages(self._rows, span.matcher.stream, span.partition))
+        parts = self._by_span()
         found: list[Message | None] = [None] * len(self)
         for span, places in parts:
             messages = span.matcher.rows.messages(self._rows[places], span.matcher.stream, span.partition)

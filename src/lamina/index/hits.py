@@ -57,6 +57,9 @@ class Hits:
         if self._overlap:
             merged = self._merge()
             return Found(self._spans, merged.owners, merged.rows, descending=self._descending)
+        if len(self._rows) == 1:
+            only = self._rows[0][: self._wanted].astype(np.int64)
+            return Found(self._spans, np.zeros(len(only), np.int64), only, descending=self._descending)
         owners = np.repeat(np.arange(len(self._rows)), [len(rows) for rows in self._rows])[: self._wanted]
         rows = np.concatenate(self._rows).astype(np.int64) if self._rows else np.empty(0, np.int64)
         return Found(self._spans, owners, rows[: self._wanted], descending=self._descending)

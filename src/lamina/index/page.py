@@ -24,14 +24,11 @@ class Page:
         self.has_more = query.limit is not None and len(found) > query.limit
         if query.limit is not None:
             found = found.first(query.limit)
-        last = found.last() or query.cursor
-        self.cursor = None if last is None else last.encode(query.asked)
-        """The last message returned; None if the answer is empty and there was no cursor."""
+        self._query = query
         self.rows_scanned = trace.rows_scanned
         self._found = found
         self._messages: list[Message] | None = None
         self._trace = trace
-        self._plan = query.plan
 
     def __iter__(self) -> Iterator[Message]:
         if self._messages is None:
@@ -41,13 +38,19 @@ class Page:
     def __len__(self) -> int:
         return len(self._found)
 
+    @property
+    def cursor(self) -> str | None:
+        """Where this page ends, for going on behind it; None if it is empty and there was no cursor before."""
+        last = self._found.last() or self._query.cursor
+        return None if last is None else last.encode(self._query.asked())
+
     def to_arrow(self) -> pa.Table:
         """The messages as a table: the columns of `read_arrow`, with the partition in front."""
         return self._found.to_arrow()
 
     def explain(self) -> dict[str, object]:
         """The plan, what it pruned and used, and how many rows it looked at."""
-        return self._trace.report(self._plan, len(self._found))
+        return self._trace.report(self._query.plan, len(self._found))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ are out of order cost more, and are never missed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -37,7 +37,7 @@ class Query:
     descending: bool
     alive_at: int | None
     """Messages that expired by then are hidden; None shows them too."""
-    asked: str
+    asked: Callable[[], str]
     """The query in words: a cursor goes on with the same query only."""
 
 

@@ -41,6 +41,7 @@ class SegmentRows:
         self._ts_min = array("q")
         self._ts_max = array("q")
         self._firsts = array("q")
+        self._first_array: Rows = np.empty(0, np.int64)
         self._picks: dict[int, _Pick] = {}
 
     @property
@@ -112,20 +113,28 @@ class SegmentRows:
         if len(rows) >= _FEW:
             first, last = int(rows[0]), int(rows[-1])
             frames = len(self.frame_numbers(min(first, last), max(first, last) + 1))
-            steps = np.diff(rows.astype(np.int64))
-            if len(rows) >= _FEW * frames and ((steps > 0).all() or (steps < 0).all()):
-                return self._bulk_messages(rows.astype(np.int64), stream, partition)
-        return self._single_messages(rows.tolist(), stream, partition)
+            if len(rows) >= _FEW * frames:
+                steps = np.diff(rows.astype(np.int64))
+                if (steps > 0).all() or (steps < 0).all():
+                    return self._bulk_messages(rows.astype(np.int64), stream, partition)
+        return self._single_messages(rows, stream, partition)
 
-    def _single_messages(self, rows: list[int], stream: str, partition: int) -> list[Message]:
-        base, firsts, known, pick = self.base, self._firsts, self._picks, self._pick
+    def _single_messages(self, rows: npt.NDArray[np.integer], stream: str, partition: int) -> list[Message]:
+        base, known, pick = self.base, self._picks, self._pick
+        # All at once: asking bisect a hundred times costs as much as making the messages.
+        numbers = np.searchsorted(self._first_rows(), rows, side="right") - 1
         found = []
-        for row in rows:
-            number = bisect_right(firsts, row) - 1
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
             first, block, message = known.get(number) or pick(number)
             place = row - first if first is not None else block.row_of(base + row)
             found.append(message(place, stream, partition, base + row))
         return found
+
+    def _first_rows(self) -> Rows:
+        """The frames' first rows as an array; made again when frames have come."""
+        if len(self._first_array) != len(self._firsts):
+            self._first_array = np.array(self._firsts, np.int64)
+        return self._first_array
 
     def _bulk_messages(self, rows: Rows, stream: str, partition: int) -> Iterator[Message]:
         """Frame by frame: where many rows of a frame are wanted, decoding it as a whole is quicker."""
@@ -133,9 +142,7 @@ class SegmentRows:
         found = self.by_frame(rows[::-1] if descending else rows)
         for number, some in reversed(list(found)) if descending else found:
             if len(some) < _FEW:
-                yield from self._single_messages(
-                    some.tolist()[::-1] if descending else some.tolist(), stream, partition
-                )
+                yield from self._single_messages(some[::-1] if descending else some, stream, partition)
                 continue
             block = self.block(number)
             if len(some) < len(block):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lamina.model.message import Message
 from lamina.model.rows import Row
 
+_PLAIN = {"timestamp", "topic", "labels", "value"}
 MakeMessage = Callable[[int, str, int, int], Message]
 """From (row, stream, partition, offset)."""
 
@@ -34,6 +35,26 @@ def _maker(have: dict[str, pa.Array], source: BatchPicker | None) -> MakeMessage
     times = _numbers(have["timestamp"], "q")
     topics = _Texts(have["topic"])
     codes, decoded, topic_at = topics.codes, topics.decoded, topics.at
+    if have.keys() <= _PLAIN and (plain := _plain_bytes(have.get("value"))) is not None:
+        ends, data = plain
+
+        def plain_message(row: int, stream: str, partition: int, offset: int) -> Message:
+            return Message(
+                decoded.get(codes[row]) or topic_at(row),
+                data[ends[row] : ends[row + 1]].tobytes(),
+                None,
+                source,
+                times[row],
+                None,
+                None,
+                None,
+                stream,
+                partition,
+                offset,
+                row,
+            )
+
+        return plain_message
     value, key = _picker_of_bytes(have.get("value")), _picker_of_bytes(have.get("key"))
     expires_at, deliver_at, priority = (have.get(name) for name in ("expires_at", "deliver_at", "priority"))
 
@@ -120,12 +141,22 @@ class _Labels:
 def _picker_of_bytes(column: pa.Array | None) -> Callable[[int], bytes | None] | None:
     if column is None:
         return None
-    _, ends_buffer, data_buffer = column.buffers()
-    data = memoryview(data_buffer) if data_buffer is not None else memoryview(b"")
-    if column.null_count or ends_buffer is None:
+    plain = _plain_bytes(column)
+    if plain is None:
         return lambda row: column[row].as_py()
-    ends = memoryview(ends_buffer).cast("B").cast("i")[column.offset : column.offset + len(column) + 1]
-    return lambda row: bytes(data[ends[row] : ends[row + 1]])
+    ends, data = plain
+    return lambda row: data[ends[row] : ends[row + 1]].tobytes()
+
+
+def _plain_bytes(column: pa.Array | None) -> tuple[memoryview[int], memoryview] | None:
+    """Where each value ends, and the bytes of all; None if some are null."""
+    if column is None or column.null_count:
+        return None
+    _, ends, data = column.buffers()
+    if ends is None:
+        return None
+    numbers = memoryview(ends).cast("B").cast("i")[column.offset : column.offset + len(column) + 1]
+    return numbers, memoryview(data) if data is not None else memoryview(b"")
 
 
 def _numbers(column: pa.Array, code: Literal["i", "q"]) -> memoryview[int]:

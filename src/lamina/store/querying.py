@@ -48,12 +48,15 @@ def plan_query(
         plan = plan.meet(Plan((narrowed,)))
     if alternatives is not None:
         plan = plan.meet(alternatives)
-    asked = repr((stream.name, where, _words(narrowed), alternatives and [*map(_words, alternatives.groups)]))
-    asked += " with expired" if include_expired else ""
+
+    def asked() -> str:
+        others = None if alternatives is None else [*map(_words, alternatives.groups)]
+        return repr((stream.name, where, _words(narrowed), others, bool(include_expired)))
+
     query = Query(
         _with_partitions(plan, stream),
         limit,
-        None if cursor is None else Cursor.decode(cursor, asked, descending=bool(descending)),
+        None if cursor is None else Cursor.decode(cursor, asked(), descending=bool(descending)),
         bool(descending),
         None if include_expired else now_us,
         asked,
