@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -19,6 +19,7 @@ _COMBINATIONS_MAX = 64
 _ROW_MAX = 2**32 - 1
 """Behind every row: a segment has at most 2**32 - 1 of them."""
 _FIRST_PIECE = 512
+_COMMON = 16
 _SPARSE = 8
 """Searching each row of a list in another one is quicker than marking if that is so many times longer."""
 
@@ -39,6 +40,8 @@ class Access:
     postings: Postings
     lists: list[Rows] = field(default_factory=list)
     """Shortest first."""
+    masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    """Over the postings' rows, in place of lists that are much longer than the shortest."""
     present: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     used: list[Used] = field(default_factory=list)
@@ -56,7 +59,7 @@ class Access:
 
     def count(self, low: int, high: int) -> int:
         """How many candidates there are."""
-        if not self.lists and not self.present and not self.absent:
+        if not self.lists and not self.masks and not self.present and not self.absent:
             return max(high - low, 0)
         return sum(len(rows) for rows in self.candidates(low, high, descending=False, first_piece=None))
 
@@ -72,6 +75,8 @@ class Access:
 
     def _masked(self, rows: Rows) -> Rows:
         first = self.postings.extent.first
+        for mask in self.masks:
+            rows = rows[mask[rows - np.uint32(first)]]
         for key in self.present:
             rows = rows[self.postings.mask(label_field(key))[rows - first]]
         for key in self.absent:
@@ -92,7 +97,10 @@ def access(group: Group, postings: Postings, composites: Sequence[Composite]) ->
                 _use(found, composite_field(composite.uid), texts, f"composite {composite.name}")
                 for key in composite.keys:
                     del left[key]
+    single: dict[int, tuple[str, str]] = {}  # lists that are those of one value
     for key, wanted in left.items():
+        if len(wanted) == 1:
+            single[len(found.lists)] = (label_field(key), next(iter(wanted)))
         _use(found, label_field(key), sorted(wanted), f"label {key}")
     if group.topics is not None:
         _use(found, TOPIC, sorted(group.topics), TOPIC)
@@ -102,10 +110,28 @@ def access(group: Group, postings: Postings, composites: Sequence[Composite]) ->
         return None
     if not found.lists and not postings.extent.is_dense:
         found.lists.append(postings.of_field(TOPIC))  # every message has one
+    _prefer_masks(found, single)
     found.lists.sort(key=len)
     found.present = sorted(group.present)
     found.absent = sorted(group.absent)
     return found
+
+
+def _prefer_masks(found: Access, single: Mapping[int, tuple[str, str]]) -> None:
+    """Lists that hold a good part of all rows, beside a much shorter one, give way to masks where there are some."""
+    if len(found.lists) < 2:
+        return
+    extent = found.postings.extent
+    shortest = min(map(len, found.lists))
+    kept = []
+    for place, rows in enumerate(found.lists):
+        is_common = len(rows) > _COMMON * shortest and len(rows) * _COMMON > extent.end - extent.first
+        mask = found.postings.term_mask(*single[place]) if is_common and place in single else None
+        if mask is None:
+            kept.append(rows)
+        else:
+            found.masks.append(mask)
+    found.lists = kept
 
 
 def intersect(rows: Rows, other: Rows) -> Rows:

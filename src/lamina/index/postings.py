@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 Rows = npt.NDArray[np.uint32]
 NO_ROWS: Rows = np.empty(0, np.uint32)
 _MASKS_KEPT = 8
+_ASKED_KEPT = 64
 _TERMS_REMEMBERED = 2048
 """The terms of a field with at most so many are kept in a dict: a binary search takes twenty times longer."""
 
@@ -52,7 +53,20 @@ class Extent:
 class Postings:
     """Immutable; any thread. `values`, `ends` and `rows` may lie in mapped memory."""
 
-    __slots__ = ("_data", "_masks", "_places", "_text_ends", "composites", "ends", "extent", "fields", "rows", "values")
+    __slots__ = (
+        "_asked",
+        "_data",
+        "_masks",
+        "_places",
+        "_term_masks",
+        "_text_ends",
+        "composites",
+        "ends",
+        "extent",
+        "fields",
+        "rows",
+        "values",
+    )
 
     def __init__(
         self,
@@ -73,6 +87,8 @@ class Postings:
         """Rows of term i are rows[ends[i]:ends[i + 1]]."""
         self.rows = rows
         self._masks: dict[str, npt.NDArray[np.bool_]] = {}
+        self._term_masks: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._asked: set[tuple[str, str]] = set()
         self._places: dict[str, dict[str, int]] = {}
         _, text_ends, data = values.buffers()
         self._text_ends = memoryview(text_ends).cast("B").cast("i") if text_ends is not None else memoryview(b"")
@@ -101,6 +117,24 @@ class Postings:
             if len(self._masks) >= _MASKS_KEPT:
                 self._masks.clear()
             self._masks[field] = known
+        return known
+
+    def term_mask(self, field: str, value: str) -> npt.NDArray[np.bool_] | None:
+        """Which rows have a common value, if it has been asked for before: then a look at each row beats a search.
+
+        Remembered for a few values; None the first time, since making a mask costs more than one search.
+        """
+        key = (field, value)
+        known = self._term_masks.get(key)
+        if known is None and key in self._asked:
+            known = np.zeros(self.extent.end - self.extent.first, np.bool_)
+            known[self.find(field, value) - np.uint32(self.extent.first)] = True
+            if len(self._term_masks) >= _MASKS_KEPT:
+                self._term_masks.clear()
+            self._term_masks[key] = known
+        if len(self._asked) >= _ASKED_KEPT:
+            self._asked.clear()
+        self._asked.add(key)
         return known
 
     def terms(self, field: str) -> list[str]:

@@ -301,3 +301,20 @@ def test_counting_a_pushed_filter_reads_no_message(store: lamina.Store) -> None:
 def test_a_query_without_a_limit_gives_all(store: lamina.Store) -> None:
     page = store.query(limit=None)
     assert (len(page), page.has_more) == (20, False)
+
+
+def test_a_common_value_beside_a_rare_one_answers_the_same_every_time() -> None:
+    labels = [{"app": "dm" if at % 3 else "web", "thread": str(at % 100), "user": str(at)} for at in range(3000)]
+    wanted = [at for at in range(3000) if at % 3 and at % 100 == 7]
+    where = 'labels["app"] == "dm" && labels["thread"] == "7"'
+    with open_store(chunk_rows=4096) as store:
+        publish(store, labels)
+        for _ in range(4):
+            for descending in (False, True):
+                page = store.query(where, limit=11, descending=descending)
+                assert offsets(page) == (wanted[::-1] if descending else wanted)[:11]
+            assert store.count(where) == len(wanted)
+            assert offsets(store.query('labels["app"] == "web" && labels["user"] == "33"')) == [33]
+            assert offsets(store.query('labels["app"] == "dm" && labels["user"] == "33"')) == []
+        postings = index_of(store).partitions[0]._segments[0].parts[0]
+        assert set(postings._term_masks) == {("label:app", "dm"), ("label:app", "web")}
