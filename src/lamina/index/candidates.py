@@ -88,15 +88,7 @@ def access(group: Group, postings: Postings, composites: Sequence[Composite]) ->
     """The cheapest way to the group's rows by the sizes of posting lists; None if there is no such row."""
     found = Access(postings)
     left = dict(group.labels)
-    for composite in sorted(composites, key=lambda one: -len(one.keys)):
-        # Only rows with all its keys are in a composite, so it answers only if the group asks for all of them.
-        if composite.uid in postings.composites and all(key in left for key in composite.keys):
-            values = [sorted(left[key]) for key in composite.keys]
-            if prod(map(len, values)) <= _COMBINATIONS_MAX:
-                texts = list(map(joined, product(*values)))
-                _use(found, composite_field(composite.uid), texts, f"composite {composite.name}")
-                for key in composite.keys:
-                    del left[key]
+    _use_composites(found, left, composites)
     single: dict[int, tuple[str, str]] = {}  # lists that are those of one value
     for key, wanted in left.items():
         if len(wanted) == 1:
@@ -115,6 +107,19 @@ def access(group: Group, postings: Postings, composites: Sequence[Composite]) ->
     found.present = sorted(group.present)
     found.absent = sorted(group.absent)
     return found
+
+
+def _use_composites(found: Access, left: dict[str, frozenset[str]], composites: Sequence[Composite]) -> None:
+    """Those that answer some of the labels, which are then no longer `left`; the ones with most keys first."""
+    for composite in sorted(composites, key=lambda one: -len(one.keys)):
+        # Only rows with all its keys are in a composite, so it answers only if the group asks for all of them.
+        if composite.uid in found.postings.composites and all(key in left for key in composite.keys):
+            values = [sorted(left[key]) for key in composite.keys]
+            if prod(map(len, values)) <= _COMBINATIONS_MAX:
+                texts = list(map(joined, product(*values)))
+                _use(found, composite_field(composite.uid), texts, f"composite {composite.name}")
+                for key in composite.keys:
+                    del left[key]
 
 
 def _prefer_masks(found: Access, single: Mapping[int, tuple[str, str]]) -> None:
