@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, TypedDict
 
 import msgspec
 import typer
@@ -32,6 +33,28 @@ DescendingOption = Annotated[bool, typer.Option("--descending", help="Newest fir
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")]
 
 
+class Selection(TypedDict):
+    """What a query selects by, beside its filter."""
+
+    stream: str
+    topic: str | None
+    labels: dict[str, str]
+    start: int | datetime | None
+    end: int | datetime | None
+
+
+def _selection(
+    stream: str, topic: str | None, label: list[str] | None, since: str | None, until: str | None
+) -> Selection:
+    return Selection(
+        stream=stream,
+        topic=topic,
+        labels=parse_labels(label or ()),
+        start=parse_time("--since", since),
+        end=parse_time("--until", until),
+    )
+
+
 def query(
     session: Session,
     where: WhereArgument = None,
@@ -50,18 +73,10 @@ def query(
 
     With --json the last line holds the page's cursor and whether there are more.
     """
-    labels, start, end = parse_labels(label or ()), parse_time("--since", since), parse_time("--until", until)
+    selection = _selection(stream, topic, label, since, until)
     with session.reading() as store:
         if count:
-            found = store.count(
-                where,
-                stream=stream,
-                topic=topic,
-                labels=labels,
-                start=start,
-                end=end,
-                include_expired=include_expired,
-            )
+            found = store.count(where, **selection, include_expired=include_expired)
             if session.as_json:
                 output.print_json({"count": found})
             else:
@@ -69,11 +84,7 @@ def query(
             return
         page = store.query(
             where,
-            stream=stream,
-            topic=topic,
-            labels=labels,
-            start=start,
-            end=end,
+            **selection,
             limit=limit,
             cursor=cursor,
             descending=descending,
@@ -103,18 +114,9 @@ def explain(
     descending: DescendingOption = False,
 ) -> None:
     """Run a query and show how it was answered: what was pruned, which postings were used, what was looked at."""
-    labels, start, end = parse_labels(label or ()), parse_time("--since", since), parse_time("--until", until)
+    selection = _selection(stream, topic, label, since, until)
     with session.reading() as store:
-        page = store.query(
-            where,
-            stream=stream,
-            topic=topic,
-            labels=labels,
-            start=start,
-            end=end,
-            limit=limit,
-            descending=descending,
-        )
+        page = store.query(where, **selection, limit=limit, descending=descending)
     if session.as_json:
         output.print_json(page.explain())
     else:
