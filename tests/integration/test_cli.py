@@ -60,7 +60,14 @@ def test_following_shows_new_messages_and_an_interrupt_ends_it_well(tmp_path: Pa
     with lamina.open(tmp_path) as store:
         store.publish("t", b"old")
         command = [*LAMINA, "read", "--follow", "--json", "--data", str(tmp_path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        # A test run in the background ignores interrupts, and its children would inherit that.
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert json.loads(process.stdout.readline())["value"] == "old"
