@@ -236,5 +236,5 @@ def test_one_stream_that_cannot_be_indexed_does_not_hold_up_the_others(tmp_path:
         publish(store, range(20), stream="bad")
         wait_until(lambda: faulty.calls["open"] > 0)
         publish(store, range(20), stream="good")
-        wait_until(lambda: index_of(store, "good").backlog() < 8, seconds=3)
+        wait_until(lambda: index_of(store, "good").backlog() < 8, seconds=4)
         assert store.count(WHERE, stream="bad") == 20
