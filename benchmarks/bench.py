@@ -44,6 +44,7 @@ class Scale:
     query_rows_many: int = 10_000_000
     entries: int = 100_000
     queries: int = 300
+    rest_seconds: float = 5.0
 
 
 QUICK = Scale(
@@ -69,6 +70,7 @@ QUICK = Scale(
     query_rows_many=300_000,
     entries=5_000,
     queries=30,
+    rest_seconds=0.0,
 )
 
 

@@ -5,11 +5,12 @@ Each rival holds the same messages, has an index on every label where it can hav
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 import lamina
 from benchmarks import query_rivals
@@ -18,6 +19,7 @@ from benchmarks.labelled import CARDINALITIES, TEXTS, Labelled, fill
 from benchmarks.results import Result, Rival, at_most
 
 LIMIT = 100
+_WARM = 100
 DAY_US = 24 * 3600 * 1_000_000
 Ask = Callable[[str, str], int]
 
@@ -97,14 +99,20 @@ def _hour_asker(store: lamina.Store) -> Ask:
 
 
 def _p50(bench: Bench, ask: Ask) -> float:
-    """Each question asks for another pair of values; the first ones warm caches and are not counted."""
+    """Each question asks for another pair of values; the first ones warm caches and are not counted.
+
+    Disk and processor are at rest: what was loaded just now would otherwise be written back beside the first
+    questions, and a shared machine that has just worked hard is held back for a while.
+    """
+    os.sync()
+    sleep(bench.scale.rest_seconds)
     chance = Random(7)
     seconds = []
-    for number in range(bench.scale.queries + 20):
+    for number in range(bench.scale.queries + _WARM):
         app, thread = (_text(key, chance) for key in ("app", "thread"))
         start = perf_counter()
         ask(app, thread)
-        if number >= 20:
+        if number >= _WARM:
             seconds.append(perf_counter() - start)
     return median(seconds)
 
