@@ -41,8 +41,7 @@ def measure(bench: Bench) -> Iterator[Result]:
             "SQLite": lambda: SqliteBackend(place / "index.sqlite"),
         }
         url = stack.enter_context(redis_server())
-        if url is not None:
-            backends["Redis"] = lambda: RedisBackend(url)
+        backends["Redis"] = lambda: RedisBackend(url)
         for name, opener in backends.items():
             bench.say(f"{name}, {amount:,} entries")
             with IndexStore(opener()) as store:
@@ -125,12 +124,11 @@ def query_seconds(store: IndexStore, ask: Callable[[IndexStore, int], int], budg
 
 
 @contextmanager
-def redis_server() -> Iterator[str | None]:
-    """The address of a server of our own, without files; None where there is none to start."""
+def redis_server() -> Iterator[str]:
+    """The address of a server of our own, without files."""
     program = shutil.which("redis-server")
     if program is None:
-        yield None
-        return
+        raise RuntimeError("redis-server is not installed; run: make servers")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -137,11 +137,8 @@ def load_rocks(path: Path, batches: Sequence[pa.RecordBatch]) -> Iterator[Ask]:
 
 @contextmanager
 def load_redis(path: Path, batches: Sequence[pa.RecordBatch]) -> Iterator[Ask]:
-    with redis_server() as url:
-        if url is None:
-            raise RuntimeError("there is no redis-server here; install it: apt-get install redis-server")
-        with IndexStore(RedisBackend(url)) as store:
-            yield _filled(store, batches)
+    with redis_server() as url, IndexStore(RedisBackend(url)) as store:
+        yield _filled(store, batches)
 
 
 def _filled(store: IndexStore, batches: Sequence[pa.RecordBatch]) -> Ask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,9 +51,9 @@ def comparison(sign: str, left: Value, right: Value) -> Truth:
 class Leaf(Truth):
     """True and false from one mask and the rows that are errors."""
 
+    @abstractmethod
     def answers(self, columns: Columns) -> tuple[Mask, Mask | bool | None]:
         """Where it would be true, and the rows that are errors; both are not changed by anyone."""
-        raise NotImplementedError
 
     def true(self, columns: Columns) -> Mask:
         mask, bad = self.answers(columns)
